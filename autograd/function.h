@@ -1,0 +1,105 @@
+// How to write a differentiable function of one's own: compute the output, then say what its
+// derivative is. For example
+//
+//   Tensor square(const Tensor& x) {
+//     Tensor y = detached(x) * detached(x);
+//     record("square", {x}, y, [x = Saved(x)](Backward& b) {
+//       b.give(0, b.grad() * b.saved(x) * 2.0);
+//     });
+//     return y;
+//   }
+//
+// The body computes on detached values, so that only the function itself is recorded. Inside a
+// backward function nothing is recorded, and every function of the library may be called.
+#pragma once
+
+#include <functional>
+#include <initializer_list>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <sinter/autograd/tape.h>
+
+namespace sinter {
+
+/// A tensor kept for backward. Reading it after an in-place write to its elements is an error that
+/// names the function which kept it.
+class Saved {
+ public:
+  Saved() = default;
+  explicit Saved(const Tensor& tensor) : tensor_(tensor.detach()), version_(tensor.version()) {}
+
+ private:
+  friend class Backward;
+  Tensor tensor_;
+  std::uint64_t version_ = 0;
+};
+
+/// What a backward function is handed: the gradient of the output, and where those of the inputs
+/// go. Inputs are numbered as they were given to record().
+class Backward {
+ public:
+  /// The gradient that came into the output; its shape and type are the output's.
+  const Tensor& grad() const { return grad_; }
+  /// Whether grad() is the scalar 1 with which backward started, so that a factor can be skipped.
+  bool grad_is_one() const { return grad_is_one_; }
+  /// Whether anyone wants the gradient of this input. Skip the work where not.
+  bool needs(int input) const;
+  /// The kept tensor. Throws Error where it was written to since.
+  const Tensor& saved(const Saved& saved) const;
+  /// Hands over the gradient of an input, which has as many elements as the input; given twice, it
+  /// is added. Not needed: dropped.
+  void give(int input, const Tensor& gradient);
+  /// Lets `compute(gradient, accumulate)` write the gradient of an input of `shape` straight to
+  /// where it is kept, or add to what is there. Not called where the input needs none.
+  void write(int input, const Shape& shape,
+             const std::function<void(Tensor& gradient, bool accumulate)>& compute);
+
+ private:
+  friend class Tape;
+  Backward(Tape& tape, Tape::Node& node, Tensor grad, bool grad_is_one)
+      : tape_(tape), node_(node), grad_(std::move(grad)), grad_is_one_(grad_is_one) {}
+
+  Tape& tape_;
+  Tape::Node& node_;
+  Tensor grad_;
+  bool grad_is_one_;
+};
+
+/// Whether backward would want a gradient for `x` on the tape that records now.
+bool needs_gradient(const Tensor& x);
+
+/// `x` without its history, as a function's own computation takes it.
+inline Tensor detached(const Tensor& x) { return x.detach(); }
+
+/// A function about to be recorded: remembers where the inputs came from before the output is
+/// computed, which an in-place function overwrites. Undefined inputs are allowed and need nothing.
+class Recording {
+ public:
+  /// Throws Error for an input that belongs to another tape, or that was written to in place since
+  /// it was recorded.
+  Recording(std::string_view name,
+            std::initializer_list<std::reference_wrapper<const Tensor>> inputs);
+  /// Whether there is a tape and an input needs a gradient. If not, there is nothing to keep.
+  explicit operator bool() const { return tape_ != nullptr; }
+  /// Makes `output` the value of this function. Call it only where the recording is on.
+  void finish(Tensor& output, std::function<void(Backward&)> backward);
+
+ private:
+  Tape* tape_ = nullptr;
+  Tape::Node node_;
+};
+
+/// Records `output` as a function of `inputs`, if anybody wants its gradient.
+template <class BackwardFunction>
+void record(std::string_view name,
+            std::initializer_list<std::reference_wrapper<const Tensor>> inputs, Tensor& output,
+            BackwardFunction&& backward) {
+  Recording recording(name, inputs);
+  if (recording) {
+    recording.finish(output, std::forward<BackwardFunction>(backward));
+  }
+}
+
+}  // namespace sinter

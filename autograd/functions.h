@@ -1,0 +1,122 @@
+// The differentiable functions: what torch.nn.functional is to PyTorch. Each checks its arguments,
+// computes through one op, and records how to go backward where a tape wants to know.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include <sinter/autograd/tape.h>
+#include <sinter/kernels/math/activations.h>
+#include <sinter/kernels/math/dropout.h>
+#include <sinter/kernels/ops.h>
+#include <sinter/runtime/tensor.h>
+
+namespace sinter {
+
+using Reduction = ops::Reduction;
+
+/// Dropout behind a function: none unless p > 0. `generator` names the masks; it is needed where
+/// p > 0, and one is enough for a whole model.
+struct DropoutOptions {
+  double p = 0.0;
+  std::shared_ptr<Generator> generator = nullptr;
+  math::MaskScheme scheme = math::MaskScheme::lanes;
+};
+
+// Activations and dropout. ----------------------------------------------------------------------
+
+/// dropout(act(x)) in one pass, forward and backward; the mask is recomputed, never stored.
+/// Elements of any floating type; the result has the shape and type of x. Throws Error for a p
+/// outside [0, 1], a missing generator, and parameters of the activation outside their range.
+Tensor activation(const Tensor& x, const math::AnyActivation& act,
+                  const DropoutOptions& dropout = {});
+
+// relu(x), gelu(x), leaky_relu(x, {.negative_slope = 0.1}) and so on, for the whole list.
+#define SINTER_FUNCTION(Type, function)                               \
+  inline Tensor function(const Tensor& x, const math::Type& act = {}, \
+                         const DropoutOptions& dropout = {}) {        \
+    return activation(x, act, dropout);                               \
+  }
+SINTER_ACTIVATIONS(SINTER_FUNCTION)
+#undef SINTER_FUNCTION
+
+/// Inverted dropout: element i is 0 or x[i] times the scale. p = 0 is the identity and draws
+/// nothing.
+Tensor dropout(const Tensor& x, const DropoutOptions& options);
+
+/// Throws Error, in `who`'s name, unless 0 <= p <= 1.
+void check_probability(const char* who, double p);
+/// Throws Error, in `who`'s name, where a parameter is outside its range.
+void check_activation(const char* who, const math::AnyActivation& act);
+
+// Matrices. -------------------------------------------------------------------------------------
+
+/// a b for two matrices [m, k] and [k, n], or their transposes.
+Tensor matmul(const Tensor& a, const Tensor& b, bool transpose_a = false, bool transpose_b = false);
+/// x w^T + bias: x [..., in], weight [out, in], bias [out] or undefined; the result is [..., out].
+Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias = {});
+/// dropout(act(linear(x))) as one product and one pass over its result.
+Tensor linear_activation(const Tensor& x, const Tensor& weight, const Tensor& bias,
+                         const math::AnyActivation& act, const DropoutOptions& dropout = {});
+
+// Arithmetic, broadcast as NumPy and PyTorch do. --------------------------------------------------
+
+Tensor operator+(const Tensor& a, const Tensor& b);
+Tensor operator-(const Tensor& a, const Tensor& b);
+Tensor operator*(const Tensor& a, const Tensor& b);
+Tensor operator/(const Tensor& a, const Tensor& b);
+Tensor operator+(const Tensor& a, double b);
+Tensor operator-(const Tensor& a, double b);
+Tensor operator*(const Tensor& a, double b);
+Tensor operator/(const Tensor& a, double b);
+Tensor operator+(double a, const Tensor& b);
+Tensor operator-(double a, const Tensor& b);
+Tensor operator*(double a, const Tensor& b);
+Tensor operator-(const Tensor& a);
+/// In place: the elements change for every handle, and backward refuses to use what was kept of
+/// them before. The result must have y's shape. A leaf cannot be changed while a tape records.
+Tensor& operator+=(Tensor& y, const Tensor& x);
+Tensor& operator-=(Tensor& y, const Tensor& x);
+Tensor& operator+=(Tensor& y, double x);
+Tensor& operator*=(Tensor& y, double x);
+
+/// The sum of all elements, a scalar; in a fixed order.
+Tensor sum(const Tensor& x);
+/// The mean of all elements, a scalar. Throws Error for none.
+Tensor mean(const Tensor& x);
+/// Rows [begin, end) of the first dimension, sharing x's elements.
+Tensor rows(const Tensor& x, std::int64_t begin, std::int64_t end);
+/// Dimensions from `start_dim` on become one, as torch.flatten does.
+Tensor flatten(const Tensor& x, int start_dim = 1);
+
+// Losses. ---------------------------------------------------------------------------------------
+
+struct CrossEntropyOptions {
+  Reduction reduction = Reduction::mean;
+  double label_smoothing = 0.0;
+  std::int64_t ignore_index = -100;
+  Tensor class_weights = {};  ///< [classes], or undefined for equal weights
+};
+
+/// Softmax cross entropy of logits [rows, classes] and class numbers [rows] (int64, int32, uint8).
+/// mean divides by the (weighted) number of rows that are not ignored; with none, loss and gradient
+/// are 0. Throws Error naming row and value of a label outside [0, classes).
+Tensor cross_entropy(const Tensor& logits, const Tensor& labels,
+                     const CrossEntropyOptions& options = {});
+
+struct MseOptions {
+  Reduction reduction = Reduction::mean;
+};
+
+/// The squared difference of two tensors of one shape; of none, the mean is 0. No gradient goes to
+/// the target.
+Tensor mse_loss(const Tensor& x, const Tensor& target, const MseOptions& options = {});
+
+// Not differentiable. ---------------------------------------------------------------------------
+
+/// Softmax over the last dimension.
+Tensor softmax(const Tensor& x);
+/// Index (int64) of the largest of the last dimension, the first of equals.
+Tensor argmax(const Tensor& x);
+
+}  // namespace sinter

@@ -1,0 +1,96 @@
+// Losses: the forward pass writes the gradient too, so backward is at most one multiplication.
+#include <sinter/autograd/function.h>
+#include <sinter/autograd/functions.h>
+
+namespace sinter {
+namespace {
+
+// dx = dy * gradient; for Reduction::none dy has one value a row (or an element).
+void give_scaled(Backward& b, const Tensor& gradient) {
+  if (b.grad_is_one()) {
+    b.give(0, gradient);
+    return;
+  }
+  const Tensor& dy = b.grad();
+  const bool one_a_row = dy.rank() == 1 && gradient.rank() == 2;
+  b.give(0, gradient * (one_a_row ? dy.reshape({dy.numel(), 1}) : dy));
+}
+
+bool is_label_type(DType dtype) {
+  return dtype == DType::int64 || dtype == DType::int32 || dtype == DType::uint8;
+}
+
+}  // namespace
+
+Tensor cross_entropy(const Tensor& logits, const Tensor& labels,
+                     const CrossEntropyOptions& options) {
+  check(logits.defined() && logits.rank() == 2 && is_floating(logits.dtype()),
+        "cross_entropy: expected logits [rows, classes] of a floating type, got ", logits.dtype(),
+        " ", logits.shape());
+  check(logits.size(1) > 0, "cross_entropy: logits ", logits.shape(), " have no classes");
+  const bool one_hot = labels.defined() && labels.shape() == logits.shape();
+  check(labels.defined() && is_label_type(labels.dtype()),
+        "cross_entropy: labels must be class "
+        "numbers of type int64, int32 or uint8, got ",
+        labels.dtype(), " ", labels.shape(),
+        one_hot ? ", which looks one-hot; take argmax(labels)" : "");
+  check(labels.shape() == Shape{logits.size(0)}, "cross_entropy: expected labels [", logits.size(0),
+        "] for logits ", logits.shape(), ", got ", labels.shape(),
+        one_hot ? ", which looks one-hot; class numbers are wanted" : "");
+  check(options.label_smoothing >= 0 && options.label_smoothing <= 1,
+        "cross_entropy: label_smoothing must lie in [0, 1], got ", options.label_smoothing);
+  const Tensor& weights = options.class_weights;
+  check(!weights.defined() ||
+            (weights.shape() == Shape{logits.size(1)} && weights.dtype() == logits.dtype()),
+        "cross_entropy: class weights must be [", logits.size(1), "] of type ", logits.dtype(),
+        ", got ", weights.dtype(), " ", weights.shape());
+  Recording recording("cross_entropy", {logits});
+  const Shape loss_shape = options.reduction == Reduction::none ? labels.shape() : Shape{};
+  Tensor loss = Tensor::empty(loss_shape, logits.dtype(), logits.device());
+  Tensor gradient =
+      recording ? Tensor::empty(logits.shape(), logits.dtype(), logits.device()) : Tensor{};
+  ops::cross_entropy(logits, labels, weights, loss, gradient,
+                     {options.reduction, options.label_smoothing, options.ignore_index});
+  if (recording) {
+    recording.finish(loss, [gradient](Backward& b) { give_scaled(b, gradient); });
+  }
+  return loss;
+}
+
+Tensor mse_loss(const Tensor& x, const Tensor& target, const MseOptions& options) {
+  check(x.defined() && target.defined() && x.shape() == target.shape() &&
+            x.dtype() == target.dtype() && is_floating(x.dtype()),
+        "mse_loss: input and target must have one shape and one floating type, got ", x.dtype(),
+        " ", x.shape(), " and ", target.dtype(), " ", target.shape());
+  Recording recording("mse_loss", {x});
+  const Shape loss_shape = options.reduction == Reduction::none ? x.shape() : Shape{};
+  Tensor loss = Tensor::empty(loss_shape, x.dtype(), x.device());
+  Tensor gradient = recording ? Tensor::empty(x.shape(), x.dtype(), x.device()) : Tensor{};
+  ops::mse_loss(x, target, loss, gradient, options.reduction);
+  if (recording) {
+    recording.finish(loss, [gradient](Backward& b) { give_scaled(b, gradient); });
+  }
+  return loss;
+}
+
+Tensor softmax(const Tensor& x) {
+  check(x.defined() && x.rank() >= 1 && is_floating(x.dtype()),
+        "softmax: expected a tensor [..., classes] of a floating type");
+  check(!needs_gradient(x),
+        "softmax: it has no backward; train with cross_entropy on logits, or "
+        "detach() them");
+  Tensor y = Tensor::empty(x.shape(), x.dtype(), x.device());
+  ops::softmax(x, y);
+  return y;
+}
+
+Tensor argmax(const Tensor& x) {
+  check(x.defined() && x.rank() >= 1 && is_floating(x.dtype()) && x.shape().last() > 0,
+        "argmax: expected a tensor [..., classes] of a floating type and at least one class");
+  const auto outer = x.shape().sizes().first(static_cast<std::size_t>(x.rank() - 1));
+  Tensor y = Tensor::empty(Shape(outer), DType::int64, x.device());
+  ops::argmax(x, y);
+  return y;
+}
+
+}  // namespace sinter

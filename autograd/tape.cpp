@@ -1,0 +1,239 @@
+#include <algorithm>
+#include <atomic>
+#include <utility>
+
+#include <sinter/autograd/function.h>
+#include <sinter/autograd/tape.h>
+#include <sinter/kernels/ops.h>
+#include <sinter/runtime/log.h>
+
+namespace sinter {
+namespace {
+
+thread_local Tape* top = nullptr;
+std::atomic<std::uint64_t> next_id{1};
+
+// A tape of this length is most likely a loop of forwards that forgot backward, or put the tape
+// outside the loop; its memory grows with every call.
+constexpr std::size_t suspicious_length = 100'000;
+
+// The caller is about to drop `gradient`: whether nobody else has its elements.
+bool is_sole_owner(const Tensor& gradient) { return gradient.storage().use_count() == 1; }
+
+void add_into(Tensor& sum, const Tensor& term) {
+  const Tensor shaped = term.reshape(sum.shape());
+  if (is_sole_owner(sum)) {
+    ops::accumulate(shaped, sum);
+  } else {
+    Tensor fresh = Tensor::empty(sum.shape(), sum.dtype(), sum.device());
+    ops::add(sum, shaped, fresh);
+    sum = fresh;
+  }
+}
+
+}  // namespace
+
+Tape::Tape() : id_(next_id++), outer_(std::exchange(top, this)) {}
+
+Tape::~Tape() {
+  // Tapes of one thread nest, but one held by pointer may go out of order.
+  if (top == this) {
+    top = outer_;
+    return;
+  }
+  for (Tape* tape = top; tape != nullptr; tape = tape->outer_) {
+    if (tape->outer_ == this) {
+      tape->outer_ = outer_;
+      return;
+    }
+  }
+}
+
+Tape* Tape::current() { return top; }
+
+NoTape::NoTape() : outer_(std::exchange(top, nullptr)) {}
+NoTape::~NoTape() { top = outer_; }
+
+void Tape::uses(const std::shared_ptr<Generator>& generator) {
+  if (std::ranges::find(generators_, generator) == generators_.end()) {
+    generators_.push_back(generator);
+  }
+}
+
+void Tape::backward(const Tensor& loss) {
+  check(loss.numel() == 1, "Tape::backward: the loss must be one element, its shape is ",
+        loss.shape(), "; take its mean or sum, or pass the gradient that comes into it");
+  run(loss, Tensor::full(loss.shape(), 1.0, loss.dtype(), loss.device()), true);
+}
+
+void Tape::backward(const Tensor& value, const Tensor& gradient) {
+  check(gradient.defined() && gradient.shape() == value.shape() &&
+            gradient.dtype() == value.dtype() && gradient.device() == value.device(),
+        "Tape::backward: the gradient must have the value's shape, type and device (",
+        value.shape(), ", ", value.dtype(), ", ", value.device(), ")");
+  run(value, gradient.detach(), false);
+}
+
+void Tape::run(const Tensor& value, Tensor gradient, bool seeded_with_one) {
+  check(!done_,
+        "Tape::backward: it has already run on this tape, and what was recorded is freed; "
+        "make a new Tape for each forward pass");
+  check(value.slot().tape == id_,
+        "Tape::backward: the value was not recorded by this tape; either no input or parameter "
+        "needs a gradient, or the forward pass ran before the tape was made");
+  check(value.slot().version == value.version(),
+        "Tape::backward: the value was written to in place since it was recorded");
+  done_ = true;
+  const NoTape suspended;
+  const auto last = static_cast<std::size_t>(value.slot().index);
+  gradients_.resize(nodes_.size());
+  gradients_[last] = std::move(gradient).reshape(nodes_[last].shape);
+  try {
+    for (std::size_t i = last + 1; i-- > 0;) {
+      Node& node = nodes_[i];
+      Tensor incoming = std::move(gradients_[i]);
+      if (incoming.defined() && node.backward) {
+        Backward context(*this, node, std::move(incoming), seeded_with_one && i == last);
+        node.backward(context);
+      }
+      node.backward = nullptr;  // frees what it kept
+    }
+  } catch (...) {
+    // Half a gradient is none: the next backward starts afresh.
+    for (const Node& node : nodes_) {
+      for (const Edge& edge : node.inputs) {
+        if (edge.leaf) {
+          edge.leaf->fresh = false;
+        }
+      }
+    }
+    nodes_.clear();
+    gradients_.clear();
+    throw;
+  }
+  nodes_.clear();
+  gradients_.clear();
+  for (const auto& generator : generators_) {
+    generator->advance_step();
+  }
+}
+
+bool needs_gradient(const Tensor& x) {
+  return top != nullptr && x.defined() && (x.leaf() != nullptr || x.slot().tape != 0);
+}
+
+Recording::Recording(std::string_view name,
+                     std::initializer_list<std::reference_wrapper<const Tensor>> inputs) {
+  if (!std::ranges::any_of(inputs, [](const Tensor& x) { return needs_gradient(x); })) {
+    return;
+  }
+  node_.name = name;
+  node_.inputs.reserve(inputs.size());
+  for (const Tensor& input : inputs) {
+    Tape::Edge edge;
+    const TapeSlot& slot = input.slot();
+    if (slot.tape != 0) {
+      check(slot.tape == top->id_, name, ": an input of shape ", input.shape(),
+            " was recorded by another tape, or by one that has gone; detach() it, or keep numbers "
+            "with item()");
+      check(!top->done_, name,
+            ": backward has already run on this tape; make a new Tape for each "
+            "forward pass");
+      check(slot.version == input.version(), name, ": an input of shape ", input.shape(),
+            " was written to in place since it was recorded, through another handle");
+      edge.node = slot.index;
+    } else {
+      edge.leaf = input.leaf();
+    }
+    node_.inputs.push_back(std::move(edge));
+  }
+  tape_ = top;
+}
+
+void Recording::finish(Tensor& output, std::function<void(Backward&)> backward) {
+  node_.backward = std::move(backward);
+  node_.shape = output.shape();
+  node_.dtype = output.dtype();
+  node_.device = output.device();
+  const auto index = static_cast<std::int32_t>(tape_->nodes_.size());
+  tape_->nodes_.push_back(std::move(node_));
+  output.set_leaf(nullptr);
+  output.set_slot({tape_->id_, index, output.version()});
+  if (tape_->nodes_.size() == suspicious_length) {
+    log::warn(text("a tape has recorded ", suspicious_length,
+                   " functions without backward and keeps their memory; make a Tape for each step, "
+                   "inside the loop"));
+  }
+}
+
+bool Backward::needs(int input) const {
+  const Tape::Edge& edge = node_.inputs[static_cast<std::size_t>(input)];
+  return edge.node >= 0 || edge.leaf != nullptr;
+}
+
+const Tensor& Backward::saved(const Saved& saved) const {
+  check(!saved.tensor_.defined() || saved.tensor_.version() == saved.version_, node_.name,
+        ": a tensor of shape ", saved.tensor_.shape(),
+        " that its backward needs was written to in place after the forward pass (by +=, copy_from "
+        "or an optimizer step); write y = y + x instead, or do it after backward");
+  return saved.tensor_;
+}
+
+void Backward::give(int input, const Tensor& gradient) {
+  if (!needs(input)) {
+    return;
+  }
+  const Tape::Edge& edge = node_.inputs[static_cast<std::size_t>(input)];
+  const Shape& shape =
+      edge.leaf ? edge.leaf->shape : tape_.nodes_[static_cast<std::size_t>(edge.node)].shape;
+  check(gradient.numel() == shape.numel(), node_.name, ": its backward gave a gradient of shape ",
+        gradient.shape(), " for input ", input, " of shape ", shape);
+  Tensor* kept =
+      edge.leaf ? &edge.leaf->grad : &tape_.gradients_[static_cast<std::size_t>(edge.node)];
+  const bool first = edge.leaf ? !edge.leaf->fresh : !kept->defined();
+  if (!first && edge.leaf) {
+    ops::accumulate(gradient.reshape(shape), *kept);
+  } else if (!first) {
+    add_into(*kept, gradient);
+  } else if (edge.leaf) {
+    // A leaf keeps its gradient beyond this walk, so its elements are its own.
+    if (!kept->defined()) {
+      *kept = Tensor::empty(shape, gradient.dtype(), gradient.device());
+    }
+    kept->copy_from(gradient.detach().reshape(kept->shape()));
+  } else {
+    *kept = gradient.detach().reshape(shape);
+  }
+  if (edge.leaf) {
+    edge.leaf->fresh = true;
+  }
+}
+
+void Backward::write(int input, const Shape& shape,
+                     const std::function<void(Tensor&, bool)>& compute) {
+  if (!needs(input)) {
+    return;
+  }
+  const Tape::Edge& edge = node_.inputs[static_cast<std::size_t>(input)];
+  if (edge.leaf) {
+    Leaf& leaf = *edge.leaf;
+    if (!leaf.grad.defined()) {
+      leaf.grad = Tensor::empty(leaf.shape, grad_.dtype(), grad_.device());
+    }
+    Tensor shaped = leaf.grad.reshape(shape);
+    compute(shaped, leaf.fresh);
+    leaf.fresh = true;
+    return;
+  }
+  Tensor& kept = tape_.gradients_[static_cast<std::size_t>(edge.node)];
+  if (kept.defined() && is_sole_owner(kept)) {
+    Tensor shaped = kept.reshape(shape);
+    compute(shaped, true);
+  } else {
+    Tensor fresh = Tensor::empty(shape, grad_.dtype(), grad_.device());
+    compute(fresh, false);
+    give(input, fresh);
+  }
+}
+
+}  // namespace sinter

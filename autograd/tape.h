@@ -1,0 +1,88 @@
+// The tape: records what is computed while it lives, and walks it backward. No tape, no recording:
+// inference costs nothing.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <initializer_list>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <sinter/runtime/generator.h>
+#include <sinter/runtime/tensor.h>
+
+namespace sinter {
+
+class Backward;
+
+/// Records every differentiable function that this thread calls on values that need a gradient,
+/// from construction to destruction; the latest tape of a thread records. A value belongs to its
+/// tape: used on another one, or after its own has gone, it is an error that says so.
+class Tape {
+ public:
+  Tape();
+  ~Tape();
+  Tape(const Tape&) = delete;
+  Tape& operator=(const Tape&) = delete;
+
+  /// Leaves d(loss)/d(leaf) in the gradient of every leaf that the loss depends on, and frees what
+  /// was recorded. The first backward after an optimizer step overwrites gradients, further ones
+  /// add to them. Throws Error unless `loss` is one element recorded here, and on a second call.
+  void backward(const Tensor& loss);
+  /// The same from a value of any shape, with the gradient that comes into it.
+  void backward(const Tensor& value, const Tensor& gradient);
+
+  /// Functions recorded so far.
+  std::size_t size() const { return nodes_.size(); }
+  /// The tape that records on this thread, or nullptr.
+  static Tape* current();
+
+  // What follows is for differentiable functions; see autograd/function.h.
+
+  /// `generator` gave dropout its masks: its step advances at the end of backward.
+  void uses(const std::shared_ptr<Generator>& generator);
+
+ private:
+  friend class Recording;
+  friend class Backward;
+  friend class NoTape;
+
+  /// Whence an input of a node gets its value: another node, a leaf, or neither.
+  struct Edge {
+    std::int32_t node = -1;
+    std::shared_ptr<Leaf> leaf;
+  };
+  struct Node {
+    std::string name;
+    std::vector<Edge> inputs;
+    std::function<void(Backward&)> backward;
+    Shape shape;
+    DType dtype;
+    Device device;
+  };
+
+  void run(const Tensor& value, Tensor gradient, bool seeded_with_one);
+
+  std::uint64_t id_;
+  Tape* outer_;
+  std::vector<Node> nodes_;
+  std::vector<Tensor> gradients_;
+  std::vector<std::shared_ptr<Generator>> generators_;
+  bool done_ = false;
+};
+
+/// Nothing is recorded on this thread while it lives: evaluation inside a training step.
+class NoTape {
+ public:
+  NoTape();
+  ~NoTape();
+  NoTape(const NoTape&) = delete;
+  NoTape& operator=(const NoTape&) = delete;
+
+ private:
+  Tape* outer_;
+};
+
+}  // namespace sinter

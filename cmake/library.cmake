@@ -1,0 +1,70 @@
+# The library: one target, the CPU kernels' inner loops compiled once for each instruction set.
+find_package(Threads REQUIRED)
+find_package(OpenMP REQUIRED COMPONENTS CXX)
+find_package(ZLIB REQUIRED)
+find_package(Eigen3 3.4 REQUIRED NO_MODULE)
+find_package(spdlog REQUIRED)
+find_package(nlohmann_json 3.9 REQUIRED)
+
+file(GLOB SINTER_SOURCES CONFIGURE_DEPENDS
+  runtime/*.cpp kernels/*.cpp kernels/cpu/*.cpp autograd/*.cpp layers/*.cpp training/*.cpp)
+file(GLOB SINTER_ISA_SOURCES CONFIGURE_DEPENDS kernels/cpu/isa/*.cpp)
+if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64|amd64)$")
+  list(FILTER SINTER_SOURCES EXCLUDE REGEX "_other\\.cpp$")
+  set(SINTER_CPU_PATHS baseline avx2 avx512)
+else()
+  list(FILTER SINTER_SOURCES EXCLUDE REGEX "_x86\\.cpp$")
+  set(SINTER_CPU_PATHS baseline)
+endif()
+if(SINTER_HAS_CUDA)
+  file(GLOB SINTER_CUDA_SOURCES CONFIGURE_DEPENDS runtime/cuda/*.cpp runtime/cuda/*.cu)
+  list(FILTER SINTER_CUDA_SOURCES EXCLUDE REGEX "/absent\\.cpp$")
+else()
+  set(SINTER_CUDA_SOURCES runtime/cuda/absent.cpp)
+endif()
+
+add_library(sinter ${SINTER_SOURCES} ${SINTER_CUDA_SOURCES})
+add_library(sinter::sinter ALIAS sinter)
+
+# What every compilation of ours needs; nothing of it reaches a consumer but C++20 and the headers.
+function(sinter_compile_options target)
+  target_compile_features(${target} PUBLIC cxx_std_20)
+  target_include_directories(${target} PUBLIC $<BUILD_INTERFACE:${SINTER_INCLUDE_DIR}>
+    $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
+  target_compile_options(${target} PRIVATE
+    $<$<COMPILE_LANGUAGE:CXX>:-Wall;-Wextra;-Wpedantic;-Wshadow;-Wconversion;-Wno-sign-conversion>
+    $<$<AND:$<BOOL:${SINTER_WERROR}>,$<COMPILE_LANGUAGE:CXX>>:-Werror>)
+  set_target_properties(${target} PROPERTIES CXX_EXTENSIONS OFF POSITION_INDEPENDENT_CODE ON
+    CUDA_STANDARD 20 CUDA_STANDARD_REQUIRED ON CUDA_EXTENSIONS OFF)
+endfunction()
+
+sinter_compile_options(sinter)
+target_link_libraries(sinter PRIVATE Threads::Threads OpenMP::OpenMP_CXX ZLIB::ZLIB
+  $<BUILD_INTERFACE:spdlog::spdlog> $<BUILD_INTERFACE:nlohmann_json::nlohmann_json>)
+if(SINTER_HAS_CUDA)
+  target_link_libraries(sinter PRIVATE CUDA::cudart_static)
+endif()
+set_source_files_properties(runtime/build_info.cpp PROPERTIES COMPILE_DEFINITIONS
+  "SINTER_VERSION=\"${PROJECT_VERSION}\";SINTER_CUDA_STATE=\"${SINTER_CUDA_STATE}\";SINTER_COMPILER=\"${CMAKE_CXX_COMPILER_ID} ${CMAKE_CXX_COMPILER_VERSION}\"")
+
+# Generic tuning for every copy: -march=native and the znver tunings of g++ 12 split chains of
+# fused multiply-adds and lose a fifth of the speed of a matrix product.
+set(SINTER_FLAGS_baseline "")
+set(SINTER_FLAGS_avx2 -mavx2 -mfma -mf16c)
+set(SINTER_FLAGS_avx512 -mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx2 -mfma -mf16c)
+foreach(path IN LISTS SINTER_CPU_PATHS)
+  add_library(sinter_cpu_${path} OBJECT ${SINTER_ISA_SOURCES})
+  sinter_compile_options(sinter_cpu_${path})
+  target_compile_definitions(sinter_cpu_${path} PRIVATE SINTER_CPU_PATH=${path}
+    Eigen=Eigen_sinter_${path} EIGEN_DONT_PARALLELIZE)
+  # The loops must vectorise: no errno from sqrt, no traps to keep in order. The wide copies are
+  # optimised in every build type, so that no weak symbol of theirs is left for the linker to merge.
+  target_compile_options(sinter_cpu_${path} PRIVATE ${SINTER_FLAGS_${path}} -fno-math-errno
+    -fno-trapping-math $<$<NOT:$<STREQUAL:${path},baseline>>:-O3>
+    $<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized>)  # g++ 12's own avx512 headers: GCC PR105593
+  if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")  # g++ 12's own intrinsics set it off (GCC bug 105593)
+    target_compile_options(sinter_cpu_${path} PRIVATE -Wno-maybe-uninitialized)
+  endif()
+  target_link_libraries(sinter_cpu_${path} PRIVATE $<BUILD_INTERFACE:Eigen3::Eigen>)
+  target_sources(sinter PRIVATE $<TARGET_OBJECTS:sinter_cpu_${path}>)
+endforeach()

@@ -1,0 +1,151 @@
+// Trains a small network on MNIST or Fashion-MNIST and reports its accuracy on the test images.
+#include <chrono>
+#include <cstdint>
+#include <cstdio>
+#include <exception>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <string>
+
+#include <CLI/CLI.hpp>
+#include <nlohmann/json.hpp>
+
+#include <sinter/sinter.h>
+
+using namespace sinter;
+
+namespace {
+
+struct Settings {
+  std::string data;
+  std::int64_t epochs = 5;
+  std::int64_t batch_size = 128;
+  double lr = 0.0;  // 0: the optimizer's own default below
+  std::string optimizer = "adamw";
+  std::string model =
+      "flatten -> linear(784,256) -> relu(drop_p=0.1) -> linear(256,128) -> relu(drop_p=0.1) -> "
+      "linear(128,10)";
+  std::string device = "auto";
+  std::uint64_t seed = 7;
+  std::int64_t train_items = 0;  // 0: all
+  std::string save;
+  std::string json;
+  bool no_progress = false;
+};
+
+void add_options(CLI::App& app, Settings& s) {
+  app.add_option("--data", s.data,
+                 "Folder with the four IDX files, plain or .gz (default: $SINTER_DATA, data/mnist "
+                 "of the checkout, Debian's Fashion-MNIST)");
+  app.add_option("--epochs", s.epochs, "Passes over the training images")->capture_default_str();
+  app.add_option("--batch-size", s.batch_size, "Images in a step")->capture_default_str();
+  app.add_option("--lr", s.lr,
+                 "Peak learning rate, from which it falls along a cosine (default: 0.002 for adam "
+                 "and adamw, 0.1 for sgd, which has momentum 0.9)");
+  app.add_option("--optimizer", s.optimizer, "sgd, adam or adamw")
+      ->check(CLI::IsMember({"sgd", "adam", "adamw"}))
+      ->capture_default_str();
+  app.add_option("--model", s.model, "Layers, first to last")->capture_default_str();
+  app.add_option("--device", s.device, "auto, cpu, cuda or cuda:N")->capture_default_str();
+  app.add_option("--seed", s.seed, "Of weights, shuffling and dropout: same seed, same result")
+      ->capture_default_str();
+  app.add_option("--train-items", s.train_items, "Train on the first N images only (0: all)")
+      ->capture_default_str();
+  app.add_option("--save", s.save, "Write the weights to this safetensors file");
+  app.add_option("--json", s.json, "Write settings and results to this file");
+  app.add_flag("--no-progress", s.no_progress, "No moving bar and no line for each epoch");
+}
+
+std::unique_ptr<Optimizer> make_optimizer(const Settings& s, const Parameters& parameters) {
+  if (s.optimizer == "sgd") {
+    return std::make_unique<SGD>(parameters,
+                                 SGDOptions{.lr = s.lr > 0 ? s.lr : 0.1, .momentum = 0.9});
+  }
+  const double lr = s.lr > 0 ? s.lr : 2e-3;
+  if (s.optimizer == "adam") {
+    return std::make_unique<Adam>(parameters, AdamOptions{.lr = lr});
+  }
+  return std::make_unique<AdamW>(parameters, AdamWOptions{.lr = lr});
+}
+
+void write_json(const Settings& s, const std::string& data, Device device, double seconds,
+                const std::vector<EpochReport>& reports, const Evaluation& test) {
+  nlohmann::json out;
+  out["data"] = data;
+  out["device"] = device.str();
+  out["model"] = s.model;
+  out["optimizer"] = s.optimizer;
+  out["epochs"] = reports.size();
+  out["batch_size"] = s.batch_size;
+  out["seed"] = s.seed;
+  out["seconds"] = seconds;
+  for (const EpochReport& report : reports) {
+    out["train_loss"].push_back(report.loss);
+    out["epoch_seconds"].push_back(report.seconds);
+  }
+  out["test_loss"] = test.loss;
+  out["test_accuracy"] = *test.accuracy;
+  out["build"] = build_info();
+  std::ofstream file(s.json);
+  file << out.dump(2) << "\n";
+  file.close();
+  check(file.good(), "cannot write ", std::filesystem::absolute(s.json).string());
+}
+
+void run(const Settings& s) {
+  const DeviceChoice choice =
+      s.device == "auto" ? best_device() : DeviceChoice{Device::parse(s.device), "asked for"};
+  datasets::Mnist data = datasets::mnist(s.data, {.also_look_in = {SINTER_CHECKOUT_DATA}});
+  std::printf("data: %s from %s; device: %s (%s)\n", data.name.c_str(), data.folder.c_str(),
+              choice.device.str().c_str(), choice.reason.c_str());
+  if (s.train_items > 0) {
+    data.train = data.train.take(s.train_items);
+  }
+
+  manual_seed(s.seed);
+  Sequential model = Sequential::parse(s.model);
+  model.to(choice.device);
+  std::printf("%s", model.summary(data.train.images().shape().with(0, s.batch_size)).c_str());
+  std::fflush(stdout);
+  const auto optimizer = make_optimizer(s, model.parameters());
+  Trainer trainer{model, CrossEntropyLoss{}, *optimizer};
+  const auto start = std::chrono::steady_clock::now();
+  const auto reports = trainer.fit(data.train, {.epochs = s.epochs,
+                                                .batch_size = s.batch_size,
+                                                .schedule = cosine(0.1),
+                                                .progress = !s.no_progress});
+  const double seconds =
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  const Evaluation test = trainer.evaluate(data.test);
+
+  if (!s.save.empty()) {
+    save_weights(model, s.save);
+  }
+  if (!s.json.empty()) {
+    write_json(s, data.name, choice.device, seconds, reports, test);
+  }
+  const double images = static_cast<double>(data.train.size() * s.epochs);
+  std::printf("test accuracy %.1f%% (%lld images), %lld epochs, %.1f s, %.0f images/s, device %s\n",
+              100 * *test.accuracy, static_cast<long long>(test.items),
+              static_cast<long long>(s.epochs), seconds, seconds > 0 ? images / seconds : 0.0,
+              choice.device.type == DeviceType::cpu ? "cpu" : choice.device.str().c_str());
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  CLI::App app{
+      "Trains a multilayer perceptron on MNIST or Fashion-MNIST with fused activation and "
+      "dropout, and reports its accuracy on the test images."};
+  Settings settings;
+  add_options(app, settings);
+  CLI11_PARSE(app, argc, argv);
+  try {
+    run(settings);
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "mnist: %s\n", error.what());
+    return 1;
+  }
+  return 0;
+}

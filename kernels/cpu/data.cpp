@@ -1,0 +1,56 @@
+// From a data set to a batch: rows picked by index, bytes made numbers.
+#include <algorithm>
+#include <cstring>
+
+#include <sinter/kernels/cpu/ops.h>
+#include <sinter/kernels/cpu/types.h>
+#include <sinter/runtime/parallel.h>
+
+namespace sinter::cpu {
+namespace {
+
+// Calls row(i, from) for each row i of the result with the index of its source, checked.
+template <class Row>
+void for_each_row(const char* op, const Tensor& source, const Tensor& indices, std::int64_t width,
+                  Row row) {
+  const std::int64_t count = source.size(0);
+  const std::int64_t* index = indices.raw<std::int64_t>();
+  const std::int64_t grain =
+      std::max<std::int64_t>(1, parallel_grain / std::max<std::int64_t>(width, 1));
+  parallel_ranges(indices.numel(), grain, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i) {
+      check(index[i] >= 0 && index[i] < count, op, ": index ", index[i], " at position ", i,
+            " is outside [0, ", count, ")");
+      row(i, index[i]);
+    }
+  });
+}
+
+}  // namespace
+
+void gather_normalise(In bytes, In indices, Out y, const ops::NormaliseArgs& args) {
+  with_floating("gather_normalise", y->dtype(), [&]<class T>(T) {
+    const std::int64_t width = bytes->size(0) == 0 ? 0 : bytes->numel() / bytes->size(0);
+    const double scale = 1.0 / (255.0 * args.std);
+    const double shift = -args.mean / args.std;
+    for_each_row("gather_normalise", *bytes, *indices, width,
+                 [&](std::int64_t i, std::int64_t from) {
+                   kernels<T>().normalise(bytes->raw<std::uint8_t>() + from * width, scale, shift,
+                                          y->raw<T>() + i * width, width);
+                 });
+  });
+}
+
+void gather_rows(In rows, In indices, Out y) {
+  const std::size_t width =
+      rows->size(0) == 0 ? 0 : rows->bytes() / static_cast<std::size_t>(rows->size(0));
+  for_each_row("gather_rows", *rows, *indices, static_cast<std::int64_t>(width),
+               [&](std::int64_t i, std::int64_t from) {
+                 if (width > 0) {
+                   std::memcpy(y->address() + static_cast<std::size_t>(i) * width,
+                               rows->address() + static_cast<std::size_t>(from) * width, width);
+                 }
+               });
+}
+
+}  // namespace sinter::cpu

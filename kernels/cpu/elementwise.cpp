@@ -1,0 +1,110 @@
+// Element-wise ops: activations with dropout, dropout alone, arithmetic with broadcasting.
+#include <algorithm>
+
+#include <sinter/kernels/cpu/ops.h>
+#include <sinter/kernels/cpu/strides.h>
+#include <sinter/kernels/cpu/types.h>
+#include <sinter/runtime/parallel.h>
+
+namespace sinter::cpu {
+
+void activation_forward(In x, Out y, const ops::ActivationArgs& args) {
+  with_floating("activation", x->dtype(), [&]<class T>(T) {
+    const BoundActivation<T> act(args);
+    const T* in = x->raw<T>();
+    T* out = y->raw<T>();
+    parallel_ranges(x->numel(), parallel_grain, [&](std::int64_t begin, std::int64_t end) {
+      act.forward(begin, in + begin, out + begin, end - begin);
+    });
+  });
+}
+
+void activation_backward(In kept, In dy, Out dx, const ops::ActivationArgs& args) {
+  const Stored stored = args.stored == DType::float16    ? Stored::as_float16
+                        : args.stored == DType::bfloat16 ? Stored::as_bfloat16
+                                                         : Stored::as_computed;
+  with_floating("activation", dy->dtype(), [&]<class T>(T) {
+    const BoundActivation<T> act(args);
+    const T* values = kept->raw<T>();
+    const T* in = dy->raw<T>();
+    T* out = dx->raw<T>();
+    parallel_ranges(dy->numel(), parallel_grain, [&](std::int64_t begin, std::int64_t end) {
+      act.kernels->backward(act.act, act.mask, act.first + static_cast<std::uint64_t>(begin),
+                            stored, values + begin, in + begin, out + begin, end - begin);
+    });
+  });
+}
+
+void dropout(In x, Out y, const ops::DropoutArgs& args) {
+  activation_forward(x, y, {.act = {}, .dropout = args});
+}
+
+namespace {
+
+template <class F>
+void binary(const char* op, In a, In b, Out y, F f) {
+  with_floating(op, y->dtype(), [&]<class T>(T) {
+    const T* left = a->raw<T>();
+    const T* right = b->raw<T>();
+    T* out = y->raw<T>();
+    if (a->shape() == b->shape()) {
+      parallel_ranges(y->numel(), parallel_grain, [&](std::int64_t begin, std::int64_t end) {
+        for (std::int64_t i = begin; i < end; ++i) {
+          out[i] = f(left[i], right[i]);
+        }
+      });
+      return;
+    }
+    const Broadcast to_a(a->shape(), y->shape());
+    const Broadcast to_b(b->shape(), y->shape());
+    const std::int64_t columns = y->shape().last();
+    const std::int64_t step_a = to_a.last_stride();
+    const std::int64_t step_b = to_b.last_stride();
+    const std::int64_t rows = columns == 0 ? 0 : y->numel() / columns;
+    const std::int64_t grain =
+        std::max<std::int64_t>(1, parallel_grain / std::max<std::int64_t>(columns, 1));
+    parallel_ranges(rows, grain, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t row = begin; row < end; ++row) {
+        const T* p = left + to_a.offset_of_row(row);
+        const T* q = right + to_b.offset_of_row(row);
+        T* o = out + row * columns;
+        for (std::int64_t j = 0; j < columns; ++j) {
+          o[j] = f(p[j * step_a], q[j * step_b]);
+        }
+      }
+    });
+  });
+}
+
+}  // namespace
+
+void add(In a, In b, Out y) {
+  binary("add", a, b, y, [](auto p, auto q) { return p + q; });
+}
+void subtract(In a, In b, Out y) {
+  binary("subtract", a, b, y, [](auto p, auto q) { return p - q; });
+}
+void multiply(In a, In b, Out y) {
+  binary("multiply", a, b, y, [](auto p, auto q) { return p * q; });
+}
+void divide(In a, In b, Out y) {
+  binary("divide", a, b, y, [](auto p, auto q) { return p / q; });
+}
+
+void affine(In x, Out y, double scale, double shift) {
+  with_floating("affine", x->dtype(), [&]<class T>(T) {
+    const T* in = x->raw<T>();
+    T* out = y->raw<T>();
+    const T a = static_cast<T>(scale);
+    const T b = static_cast<T>(shift);
+    parallel_ranges(x->numel(), parallel_grain, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t i = begin; i < end; ++i) {
+        out[i] = in[i] * a + b;
+      }
+    });
+  });
+}
+
+void accumulate(In x, InOut y) { add(*y, x, *y); }
+
+}  // namespace sinter::cpu

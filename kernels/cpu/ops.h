@@ -1,0 +1,30 @@
+// The CPU's column of the op table; kernels/ops.h says what each op computes.
+#pragma once
+
+#include <sinter/kernels/ops.h>
+
+namespace sinter::cpu {
+
+void activation_forward(In x, Out y, const ops::ActivationArgs& args);
+void activation_backward(In kept, In dy, Out dx, const ops::ActivationArgs& args);
+void dropout(In x, Out y, const ops::DropoutArgs& args);
+void add(In a, In b, Out y);
+void subtract(In a, In b, Out y);
+void multiply(In a, In b, Out y);
+void divide(In a, In b, Out y);
+void affine(In x, Out y, double scale, double shift);
+void accumulate(In x, InOut y);
+void sum_to(In x, InOut y, bool accumulate);
+void matmul(In a, In b, InOut c, const ops::MatmulArgs& args);
+void linear_forward(In x, In weight, In bias, Out z, Out y, const ops::ActivationArgs& args);
+void cross_entropy(In logits, In labels, In class_weights, Out loss, Out grad,
+                   const ops::CrossEntropyArgs& args);
+void mse_loss(In x, In target, Out loss, Out grad, ops::Reduction reduction);
+void softmax(In x, Out y);
+void argmax(In x, Out y);
+void gather_normalise(In bytes, In indices, Out y, const ops::NormaliseArgs& args);
+void gather_rows(In rows, In indices, Out y);
+void sgd_update(InOut p, In g, InOut momentum, const math::SgdConstants<double>& args);
+void adam_update(InOut p, In g, InOut m, InOut v, const math::AdamConstants<double>& args);
+
+}  // namespace sinter::cpu

@@ -1,0 +1,26 @@
+// Parameter updates over flat buffers.
+#include <sinter/kernels/cpu/ops.h>
+#include <sinter/kernels/cpu/types.h>
+#include <sinter/runtime/parallel.h>
+
+namespace sinter::cpu {
+
+void sgd_update(InOut p, In g, InOut momentum, const math::SgdConstants<double>& args) {
+  with_floating("sgd", p->dtype(), [&]<class T>(T) {
+    parallel_ranges(p->numel(), parallel_grain, [&](std::int64_t begin, std::int64_t end) {
+      T* velocity = momentum->defined() ? momentum->raw<T>() + begin : nullptr;
+      kernels<T>().sgd(args, p->raw<T>() + begin, g->raw<T>() + begin, velocity, end - begin);
+    });
+  });
+}
+
+void adam_update(InOut p, In g, InOut m, InOut v, const math::AdamConstants<double>& args) {
+  with_floating("adam", p->dtype(), [&]<class T>(T) {
+    parallel_ranges(p->numel(), parallel_grain, [&](std::int64_t begin, std::int64_t end) {
+      kernels<T>().adam(args, p->raw<T>() + begin, g->raw<T>() + begin, m->raw<T>() + begin,
+                        v->raw<T>() + begin, end - begin);
+    });
+  });
+}
+
+}  // namespace sinter::cpu

@@ -1,0 +1,120 @@
+// Sums in a fixed order, softmax and argmax along the last dimension.
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include <sinter/kernels/cpu/ops.h>
+#include <sinter/kernels/cpu/strides.h>
+#include <sinter/kernels/cpu/types.h>
+#include <sinter/runtime/parallel.h>
+
+namespace sinter::cpu {
+namespace {
+
+// All elements, in blocks whose sums are added in order: the order is the same for any number of
+// threads.
+template <class T>
+double sum_all(const T* x, std::int64_t n) {
+  constexpr std::int64_t grain = parallel_grain;
+  std::vector<double> partial(static_cast<std::size_t>((n + grain - 1) / grain));
+  parallel_ranges(n, grain, [&](std::int64_t begin, std::int64_t end) {
+    double sum = 0;
+    for (std::int64_t i = begin; i < end; ++i) {
+      sum += static_cast<double>(x[i]);
+    }
+    partial[static_cast<std::size_t>(begin / grain)] = sum;
+  });
+  double total = 0;
+  for (const double sum : partial) {
+    total += sum;
+  }
+  return total;
+}
+
+// [rows, n] to [n]: the gradient of a bias. Columns are independent, so they are what is shared
+// out.
+template <class T>
+void column_sum(const T* x, std::int64_t rows, std::int64_t n, bool accumulate, T* y) {
+  const std::int64_t grain =
+      std::max<std::int64_t>(64, 4 * parallel_grain / std::max<std::int64_t>(rows, 1));
+  parallel_ranges(n, grain, [&](std::int64_t begin, std::int64_t end) {
+    kernels<T>().column_sum(x + begin, rows, end - begin, n, accumulate, y + begin);
+  });
+}
+
+bool keeps_last_dimensions(const Shape& part, const Shape& whole) {
+  for (int i = 1; i <= part.rank(); ++i) {
+    if (part[-i] != whole[-i]) {
+      return false;
+    }
+  }
+  return true;
+}
+
+}  // namespace
+
+void sum_to(In x, InOut y, bool accumulate) {
+  with_floating("sum_to", x->dtype(), [&]<class T>(T) {
+    const T* in = x->raw<T>();
+    T* out = y->raw<T>();
+    if (y->numel() == 1) {
+      const double start = accumulate ? static_cast<double>(out[0]) : 0.0;
+      out[0] = static_cast<T>(start + sum_all(in, x->numel()));
+      return;
+    }
+    if (keeps_last_dimensions(y->shape(), x->shape())) {
+      const std::int64_t n = y->numel();
+      column_sum(in, n == 0 ? 0 : x->numel() / n, n, accumulate, out);
+      return;
+    }
+    std::vector<double> sums(static_cast<std::size_t>(y->numel()));
+    const Broadcast to_y(y->shape(), x->shape());
+    const std::int64_t columns = x->shape().last();
+    const std::int64_t step = to_y.last_stride();
+    for (std::int64_t row = 0; row < (columns == 0 ? 0 : x->numel() / columns); ++row) {
+      const std::int64_t at = to_y.offset_of_row(row);
+      for (std::int64_t j = 0; j < columns; ++j) {
+        sums[static_cast<std::size_t>(at + j * step)] += static_cast<double>(in[row * columns + j]);
+      }
+    }
+    for (std::size_t i = 0; i < sums.size(); ++i) {
+      out[i] = static_cast<T>(accumulate ? static_cast<double>(out[i]) + sums[i] : sums[i]);
+    }
+  });
+}
+
+void softmax(In x, Out y) {
+  with_floating("softmax", x->dtype(), [&]<class T>(T) {
+    const std::int64_t n = x->shape().last();
+    for (std::int64_t row = 0; row < (n == 0 ? 0 : x->numel() / n); ++row) {
+      const T* in = x->raw<T>() + row * n;
+      T* out = y->raw<T>() + row * n;
+      const double largest = static_cast<double>(*std::max_element(in, in + n));
+      double sum = 0;
+      for (std::int64_t j = 0; j < n; ++j) {
+        sum += std::exp(static_cast<double>(in[j]) - largest);
+      }
+      for (std::int64_t j = 0; j < n; ++j) {
+        out[j] = static_cast<T>(std::exp(static_cast<double>(in[j]) - largest) / sum);
+      }
+    }
+  });
+}
+
+void argmax(In x, Out y) {
+  with_floating("argmax", x->dtype(), [&]<class T>(T) {
+    const std::int64_t n = x->shape().last();
+    for (std::int64_t row = 0; row < (n == 0 ? 0 : x->numel() / n); ++row) {
+      const T* in = x->raw<T>() + row * n;
+      std::int64_t best = 0;
+      for (std::int64_t j = 1; j < n; ++j) {
+        if (!(in[j] <= in[best]) && in[best] == in[best]) {  // the first NaN wins and stays
+          best = j;
+        }
+      }
+      y->raw<std::int64_t>()[row] = best;
+    }
+  });
+}
+
+}  // namespace sinter::cpu

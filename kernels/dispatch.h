@@ -1,0 +1,165 @@
+// How an op finds its kernel. An op is a name, typed arguments and one function for each device; a
+// device without one runs the op on the reference CPU path, over copies. This is the only place
+// that chooses devices, copies for the fallback, and raises the versions of what is written.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+#include <tuple>
+#include <type_traits>
+
+#include <sinter/runtime/tensor.h>
+
+namespace sinter {
+
+/// A tensor argument that a kernel reads. An undefined tensor stands for an absent one.
+class In {
+ public:
+  In(const Tensor& tensor) : tensor_(&tensor) {}
+  const Tensor& operator*() const { return *tensor_; }
+  const Tensor* operator->() const { return tensor_; }
+
+ private:
+  const Tensor* tensor_;
+};
+
+/// A tensor argument whose elements a kernel overwrites, all of them.
+class Out {
+ public:
+  Out(Tensor& tensor) : tensor_(&tensor) {}
+  Tensor& operator*() const { return *tensor_; }
+  Tensor* operator->() const { return tensor_; }
+
+ private:
+  Tensor* tensor_;
+};
+
+/// A tensor argument that a kernel reads and changes.
+class InOut : public Out {
+ public:
+  using Out::Out;
+};
+
+/// What a call does for which the device has no kernel.
+enum class FallbackPolicy : std::uint8_t {
+  warn,    ///< runs on the CPU; the first time for each op, a warning names it
+  silent,  ///< runs on the CPU
+  error    ///< throws Error
+};
+void set_fallback_policy(FallbackPolicy policy);
+/// Calls that fell back to the CPU since the start, of all ops or of one.
+std::int64_t fallback_count();
+std::int64_t fallback_count(std::string_view op);
+
+namespace detail {
+
+/// Collects what the tensor arguments of a call have in common.
+class CallSite {
+ public:
+  explicit CallSite(const char* op) : op_(op) {}
+  void see(const In& arg) { see(*arg); }
+  void see(const Out& arg) {
+    see(*arg);
+    arg->bump_version();
+  }
+  void see(const InOut& arg) { see(static_cast<const Out&>(arg)); }
+  template <class Other>
+  void see(const Other&) {}
+
+  DeviceType device_type() const { return device_.type; }
+  bool has_16_bit() const { return has_16_bit_; }
+  /// Warns, counts or throws, as the policy says.
+  void note_fallback() const;
+
+ private:
+  void see(const Tensor& tensor);
+
+  const char* op_;
+  Device device_;
+  bool seen_ = false;
+  bool has_16_bit_ = false;
+};
+
+/// The stand-in for an argument on the reference path: on the CPU, 16-bit elements as float32.
+Tensor staged_copy(const Tensor& tensor);
+Tensor staged_empty(const Tensor& tensor);
+void unstage(const Tensor& staged, Tensor& original);
+
+template <class Arg>
+struct Staged {
+  Arg arg;
+  explicit Staged(const Arg& original) : arg(original) {}
+  Arg get() { return arg; }
+  void finish() {}
+};
+template <>
+struct Staged<In> {
+  Tensor local;
+  explicit Staged(const In& original) : local(staged_copy(*original)) {}
+  In get() { return local; }
+  void finish() {}
+};
+template <>
+struct Staged<Out> {
+  Out original;
+  Tensor local;
+  explicit Staged(const Out& arg) : original(arg), local(staged_empty(*arg)) {}
+  Out get() { return local; }
+  void finish() { unstage(local, *original); }
+};
+template <>
+struct Staged<InOut> {
+  InOut original;
+  Tensor local;
+  explicit Staged(const InOut& arg) : original(arg), local(staged_copy(*arg)) {}
+  InOut get() { return local; }
+  void finish() { unstage(local, *original); }
+};
+
+}  // namespace detail
+
+/// One row of the op table. Arguments are In, Out and InOut tensors and plain values; kernels take
+/// them in the same order. All tensors of a call live on one device. CPU kernels see float64,
+/// float32 and integers: float16 and bfloat16 reach them as float32 and are rounded once on the way
+/// back.
+template <class... Args>
+struct Op {
+  using Kernel = void (*)(Args...);
+
+  const char* name;
+  Kernel cpu;
+  Kernel cuda = nullptr;
+  Kernel fake = nullptr;
+
+  /// Throws Error where the tensors live on different devices, and what the kernel throws.
+  void operator()(std::type_identity_t<Args>... args) const {
+    detail::CallSite site(name);
+    (site.see(args), ...);
+    const Kernel kernel = on(site.device_type());
+    if (kernel == nullptr) {
+      site.note_fallback();
+    }
+    if (kernel == nullptr || (site.device_type() == DeviceType::cpu && site.has_16_bit())) {
+      std::tuple<detail::Staged<std::remove_cvref_t<Args>>...> staged{
+          detail::Staged<std::remove_cvref_t<Args>>(args)...};
+      std::apply([this](auto&... arg) { cpu(arg.get()...); }, staged);
+      std::apply([](auto&... arg) { (arg.finish(), ...); }, staged);
+      return;
+    }
+    kernel(args...);
+  }
+
+  Kernel on(DeviceType type) const {
+    switch (type) {
+      case DeviceType::cuda:
+        return cuda;
+      case DeviceType::fake:
+        return fake;
+      case DeviceType::cpu:
+        break;
+    }
+    return cpu;
+  }
+};
+
+}  // namespace sinter

@@ -1,0 +1,35 @@
+// The op table. A kernel that is not named for a device is not there, and the op falls back.
+#include <sinter/kernels/cpu/ops.h>
+#include <sinter/kernels/ops.h>
+
+namespace sinter::ops {
+
+const Op<In, Out, const ActivationArgs&> activation_forward{"activation_forward",
+                                                            cpu::activation_forward};
+const Op<In, In, Out, const ActivationArgs&> activation_backward{"activation_backward",
+                                                                 cpu::activation_backward};
+const Op<In, Out, const DropoutArgs&> dropout{"dropout", cpu::dropout};
+const Op<In, In, Out> add{"add", cpu::add};
+const Op<In, In, Out> subtract{"subtract", cpu::subtract};
+const Op<In, In, Out> multiply{"multiply", cpu::multiply};
+const Op<In, In, Out> divide{"divide", cpu::divide};
+const Op<In, Out, double, double> affine{"affine", cpu::affine};
+const Op<In, InOut> accumulate{"accumulate", cpu::accumulate};
+const Op<In, InOut, bool> sum_to{"sum_to", cpu::sum_to};
+const Op<In, In, InOut, const MatmulArgs&> matmul{"matmul", cpu::matmul};
+const Op<In, In, In, Out, Out, const ActivationArgs&> linear_forward{"linear_forward",
+                                                                     cpu::linear_forward};
+const Op<In, In, In, Out, Out, const CrossEntropyArgs&> cross_entropy{"cross_entropy",
+                                                                      cpu::cross_entropy};
+const Op<In, In, Out, Out, Reduction> mse_loss{"mse_loss", cpu::mse_loss};
+const Op<In, Out> softmax{"softmax", cpu::softmax};
+const Op<In, Out> argmax{"argmax", cpu::argmax};
+const Op<In, In, Out, const NormaliseArgs&> gather_normalise{"gather_normalise",
+                                                             cpu::gather_normalise};
+const Op<In, In, Out> gather_rows{"gather_rows", cpu::gather_rows};
+const Op<InOut, In, InOut, const math::SgdConstants<double>&> sgd_update{"sgd_update",
+                                                                         cpu::sgd_update};
+const Op<InOut, In, InOut, InOut, const math::AdamConstants<double>&> adam_update{"adam_update",
+                                                                                  cpu::adam_update};
+
+}  // namespace sinter::ops

@@ -1,0 +1,53 @@
+#include <utility>
+#include <vector>
+
+#include <sinter/layers/activations.h>
+#include <sinter/layers/text_form.h>
+
+namespace sinter {
+namespace {
+
+DropoutOptions options(Module& module, double p) {
+  return module.training() && p > 0 ? DropoutOptions{p, module.generator()} : DropoutOptions{};
+}
+
+}  // namespace
+
+ActivationModule::ActivationModule(const math::AnyActivation& activation, double probability)
+    : act(activation), drop_p(probability) {
+  const std::string name(std::visit([](const auto& a) { return a.name; }, act));
+  check_probability((name + "(drop_p)").c_str(), drop_p);
+  check_activation(name.c_str(), act);
+}
+
+Tensor ActivationModule::forward(const Tensor& x) { return activation(x, act, dropout_now()); }
+
+DropoutOptions ActivationModule::dropout_now() { return options(*this, drop_p); }
+
+// Only what differs from the defaults is written.
+std::string ActivationModule::text() const {
+  return std::visit(
+      [this]<class A>(const A& a) {
+        TextForm form(A::name);
+        std::apply(
+            [&](const auto&... field) {
+              (form.argument_unless(field.name, a.*field.member, A{}.*field.member), ...);
+            },
+            A::fields);
+        form.argument_unless("drop_p", drop_p, 0.0);
+        return form.str();
+      },
+      act);
+}
+
+DropoutModule::DropoutModule(double probability) : p(probability) {
+  check_probability("dropout", p);
+}
+
+Tensor DropoutModule::forward(const Tensor& x) { return dropout(x, dropout_now()); }
+
+DropoutOptions DropoutModule::dropout_now() { return options(*this, p); }
+
+std::string DropoutModule::text() const { return TextForm("dropout").argument("p", p).str(); }
+
+}  // namespace sinter

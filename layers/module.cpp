@@ -1,0 +1,228 @@
+#include <functional>
+#include <map>
+#include <utility>
+#include <vector>
+
+#include <sinter/autograd/functions.h>
+#include <sinter/layers/module.h>
+#include <sinter/layers/table.h>
+
+namespace sinter {
+namespace {
+
+thread_local const detail::CallObserver* observer = nullptr;
+
+std::string join(const std::string& prefix, std::string_view name) {
+  return prefix.empty() ? std::string(name) : prefix + "." + std::string(name);
+}
+
+struct ModuleWalk : Members {
+  const std::function<void(const std::string&, Module&)>& visit;
+  std::string prefix;
+
+  explicit ModuleWalk(const std::function<void(const std::string&, Module&)>& v) : visit(v) {}
+  void walk(Module& module) {
+    visit(prefix, module);
+    module.members(*this);
+  }
+  void child(std::string_view name, Module& module) override {
+    std::string outer = std::exchange(prefix, join(prefix, name));
+    walk(module);
+    prefix = std::move(outer);
+  }
+  void parameter(std::string_view, Parameter&) override {}
+};
+
+struct ParameterWalk : Members {
+  Parameters found;
+  std::string prefix;
+
+  void child(std::string_view name, Module& module) override {
+    std::string outer = std::exchange(prefix, join(prefix, name));
+    module.members(*this);
+    prefix = std::move(outer);
+  }
+  void parameter(std::string_view name, Parameter& parameter) override {
+    if (parameter.present()) {
+      found.push_back({join(prefix, name), parameter.state()});
+    }
+  }
+};
+
+Parameters collect(Module& module) {
+  ParameterWalk walk;
+  module.members(walk);
+  return std::move(walk.found);
+}
+
+struct OwnParameters : Members {
+  std::int64_t elements = 0;
+  std::size_t bytes = 0;
+
+  void child(std::string_view, Module&) override {}
+  void parameter(std::string_view, Parameter& parameter) override {
+    elements += parameter.value().numel();
+    bytes += parameter.value().bytes();
+  }
+};
+
+}  // namespace
+
+namespace detail {
+
+void for_each_module(Module& root, const std::function<void(const std::string&, Module&)>& visit) {
+  ModuleWalk(visit).walk(root);
+}
+
+const CallObserver* call_observer() { return observer; }
+
+}  // namespace detail
+
+// A copy is a model of its own: it starts from the same random state, which its first use shares
+// out among its parts.
+Module::Module(const Module& other)
+    : training_(other.training_),
+      generator_(other.generator_ ? std::make_shared<Generator>(*other.generator_) : nullptr) {}
+
+Module& Module::operator=(const Module& other) {
+  training_ = other.training_;
+  attached_ = false;
+  generator_ = other.generator_ ? std::make_shared<Generator>(*other.generator_) : nullptr;
+  return *this;
+}
+
+Tensor Module::operator()(const Tensor& x) {
+  attach();
+  Tensor y = forward(x);
+  if (observer != nullptr) {
+    (*observer)(*this, y);
+  }
+  return y;
+}
+
+void Module::members(Members&) {}
+
+std::string Module::text() const { return "module"; }
+
+void Module::attach() {
+  if (!attached_) {
+    adopt(generator_ ? generator_ : std::make_shared<Generator>(next_generator()));
+  }
+}
+
+void Module::adopt(const std::shared_ptr<Generator>& generator) {
+  detail::for_each_module(*this, [&](const std::string&, Module& module) {
+    module.generator_ = generator;
+    module.attached_ = true;
+  });
+  for (const NamedParameter& parameter : collect(*this)) {
+    parameter.state->initialise(*generator);
+  }
+}
+
+void Module::train(bool on) {
+  detail::for_each_module(*this,
+                          [on](const std::string&, Module& module) { module.training_ = on; });
+}
+
+void Module::to(Device device) {
+  require_available(device);
+  const Parameters all = parameters();
+  for (const NamedParameter& parameter : all) {
+    move({parameter}, device, parameter.state->dtype);
+  }
+  lay_out_flat(all);
+}
+
+void Module::to(DType dtype) {
+  check(is_floating(dtype), "Module::to: parameters need a floating type, got ", dtype);
+  const Parameters all = parameters();
+  for (const NamedParameter& parameter : all) {
+    move({parameter}, parameter.state->device, dtype);
+  }
+  lay_out_flat(all);
+}
+
+Parameters Module::parameters() {
+  attach();
+  Parameters all = collect(*this);
+  lay_out_flat(all);
+  return all;
+}
+
+const std::shared_ptr<Generator>& Module::generator() {
+  attach();
+  return generator_;
+}
+
+void Module::set_generator(std::shared_ptr<Generator> generator) {
+  check(generator != nullptr, "Module::set_generator: the generator is null");
+  adopt(generator);
+}
+
+std::string Module::summary(const Shape& input) {
+  attach();
+  std::map<const Module*, Shape> outputs;
+  const detail::CallObserver note = [&](const Module& module, const Tensor& output) {
+    outputs[&module] = output.shape();
+  };
+  const Parameters all = parameters();
+  {
+    const EvalScope eval(*this);
+    const detail::CallObserver* outer = std::exchange(observer, &note);
+    const DType dtype = all.empty() ? DType::float32 : all.front().state->dtype;
+    const Device device = all.empty() ? Device::cpu() : all.front().state->device;
+    try {
+      (*this)(Tensor::zeros(input, dtype, device));
+    } catch (...) {
+      observer = outer;
+      throw;
+    }
+    observer = outer;
+  }
+  Table table({"name", "layer", "output", "parameters", "bytes"});
+  std::size_t bytes = 0;
+  detail::for_each_module(*this, [&](const std::string& name, Module& module) {
+    OwnParameters own;
+    module.members(own);
+    bytes += own.bytes;
+    const auto output = outputs.find(&module);
+    if (!name.empty()) {
+      table.row({name, module.text(), output == outputs.end() ? "-" : output->second.str(),
+                 std::to_string(own.elements), std::to_string(own.bytes)});
+    }
+  });
+  table.row({"", "total for input " + input.str(), outputs[this].str(), std::to_string(numel(all)),
+             std::to_string(bytes)});
+  return table.str();
+}
+
+Tensor Module::predict(const Tensor& x) {
+  const EvalScope eval(*this);
+  return argmax((*this)(x));
+}
+
+Tensor Module::predict_probabilities(const Tensor& x) {
+  const EvalScope eval(*this);
+  return softmax((*this)(x));
+}
+
+struct EvalScope::State {
+  NoTape no_tape;
+  std::vector<std::pair<Module*, bool>> modes;
+};
+
+EvalScope::EvalScope(Module& module) : state_(std::make_unique<State>()) {
+  detail::for_each_module(module, [this](const std::string&, Module& part) {
+    state_->modes.emplace_back(&part, part.training_);
+    part.training_ = false;
+  });
+}
+
+EvalScope::~EvalScope() {
+  for (const auto& [module, training] : state_->modes) {
+    module->training_ = training;
+  }
+}
+
+}  // namespace sinter

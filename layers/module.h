@@ -1,0 +1,119 @@
+// What has parameters, names and a train/eval mode: the base of every layer and of a user's own
+// modules.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include <sinter/layers/parameter.h>
+#include <sinter/runtime/generator.h>
+#include <sinter/runtime/tensor.h>
+
+namespace sinter {
+
+class Module;
+
+/// Visits what a module consists of; see Module::members.
+class Members {
+ public:
+  virtual ~Members() = default;
+  virtual void child(std::string_view name, Module& module) = 0;
+  virtual void parameter(std::string_view name, Parameter& parameter) = 0;
+};
+
+/// A module of one's own holds its parts as plain members, names them, and says what it computes:
+///
+///   struct Block : Module {
+///     Linear in{784, 256}, out{256, 10};
+///     void members(Members& m) override { m.child("in", in); m.child("out", out); }
+///     Tensor forward(const Tensor& x) override { return out(relu(in(x))); }
+///   };
+///
+/// Copying a module copies its parameters. Parameters are drawn when the whole is first used
+/// (called, moved, or asked for its parameters), by their position in it, so the order in which
+/// layers were constructed does not matter.
+class Module {
+ public:
+  Module() = default;
+  Module(const Module& other);
+  Module& operator=(const Module& other);
+  Module(Module&&) = default;
+  Module& operator=(Module&&) = default;
+  virtual ~Module() = default;
+
+  /// forward(x), after parameters are drawn where they were not yet.
+  Tensor operator()(const Tensor& x);
+
+  virtual Tensor forward(const Tensor& x) = 0;
+  /// Names every child and parameter, in the order in which they are used.
+  virtual void members(Members& members);
+  /// As Sequential::parse takes it, "linear(784, 256)"; used in summaries and messages.
+  virtual std::string text() const;
+
+  /// Train or eval mode, for this module and everything in it.
+  void train(bool on = true);
+  void eval() { train(false); }
+  bool training() const { return training_; }
+
+  /// Moves the parameters; optimizers that hold them keep working. Gradients are dropped.
+  void to(Device device);
+  /// Converts the parameters to a floating type.
+  void to(DType dtype);
+
+  /// All parameters by name ("0.weight"; the names are torch's for the same nn.Sequential), laid
+  /// out in one flat buffer.
+  Parameters parameters();
+  /// The random numbers of the model that this module belongs to. A generator set by the caller
+  /// replaces it, for this module and everything in it.
+  const std::shared_ptr<Generator>& generator();
+  void set_generator(std::shared_ptr<Generator> generator);
+
+  /// A table for an input of `input` (batch included): name, layer, output shape, parameters and
+  /// their bytes. Runs one forward pass on zeros.
+  std::string summary(const Shape& input);
+
+  /// The class [rows] (int64) with the largest logit, in eval mode and without a tape.
+  Tensor predict(const Tensor& x);
+  /// Softmax of the logits [rows, classes], in eval mode and without a tape.
+  Tensor predict_probabilities(const Tensor& x);
+
+ protected:
+  /// Call it after a child was added: what is new joins the model before its next use.
+  void members_changed() { attached_ = false; }
+  /// Makes sure that parameters are drawn and the generator is shared.
+  void attach();
+
+ private:
+  friend class EvalScope;
+  void adopt(const std::shared_ptr<Generator>& generator);
+
+  bool training_ = true;
+  bool attached_ = false;
+  std::shared_ptr<Generator> generator_;
+};
+
+/// Puts a module and everything in it into eval mode and stops recording, until it goes.
+class EvalScope {
+ public:
+  explicit EvalScope(Module& module);
+  ~EvalScope();
+  EvalScope(const EvalScope&) = delete;
+  EvalScope& operator=(const EvalScope&) = delete;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+namespace detail {
+/// Calls visit(name, module) for `root` (named "") and every module below it, parents first.
+void for_each_module(Module& root,
+                     const std::function<void(const std::string& name, Module& module)>& visit);
+/// Told of every module call on this thread while a summary is being made; else nullptr.
+using CallObserver = std::function<void(const Module& module, const Tensor& output)>;
+const CallObserver* call_observer();
+}  // namespace detail
+
+}  // namespace sinter

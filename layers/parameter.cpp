@@ -1,0 +1,180 @@
+#include <map>
+#include <utility>
+
+#include <sinter/kernels/math/uniform.h>
+#include <sinter/layers/parameter.h>
+
+namespace sinter {
+
+void ParameterState::initialise(Generator& generator) {
+  const std::uint32_t ordinal = generator.take_parameter();
+  if (value.defined()) {
+    return;
+  }
+  std::vector<double> drawn(static_cast<std::size_t>(shape.numel()), initial.low);
+  if (initial.low != initial.high) {
+    for (std::size_t i = 0; i < drawn.size(); ++i) {
+      const double u =
+          math::uniform_double(generator.seed(), math::Domain::initial_weights, ordinal, i);
+      drawn[i] = initial.low + (initial.high - initial.low) * u;
+    }
+  }
+  rebind(Tensor::from(drawn, shape).to(dtype).to(device));
+}
+
+void ParameterState::rebind(Tensor tensor) {
+  value = std::move(tensor);
+  if (!trainable) {
+    return;
+  }
+  if (!leaf_) {
+    leaf_ = std::make_shared<Leaf>();
+    leaf_->shape = shape;
+  }
+  value.set_leaf(leaf_);
+}
+
+Parameter::Parameter(const Shape& shape, Initializer initial)
+    : state_(std::make_shared<ParameterState>()) {
+  state_->shape = shape;
+  state_->initial = initial;
+}
+
+Parameter::Parameter(const Parameter& other) {
+  if (!other.state_) {
+    return;
+  }
+  const ParameterState& from = *other.state_;
+  state_ = std::make_shared<ParameterState>();
+  state_->shape = from.shape;
+  state_->dtype = from.dtype;
+  state_->device = from.device;
+  state_->initial = from.initial;
+  state_->trainable = from.trainable;
+  if (from.value.defined()) {
+    state_->rebind(from.value.clone());
+  }
+}
+
+Parameter& Parameter::operator=(const Parameter& other) {
+  *this = Parameter(other);
+  return *this;
+}
+
+const Tensor& Parameter::value() const {
+  static const Tensor absent;
+  return state_ ? state_->value : absent;
+}
+
+void Parameter::set_trainable(bool trainable) {
+  check(present(), "Parameter::set_trainable: the parameter is absent");
+  state_->trainable = trainable;
+  if (!trainable) {
+    state_->value.set_leaf(nullptr);
+  } else if (state_->value.defined()) {
+    state_->rebind(state_->value);
+  }
+}
+
+std::int64_t numel(const Parameters& parameters) {
+  std::int64_t total = 0;
+  for (const NamedParameter& parameter : parameters) {
+    total += parameter.state->shape.numel();
+  }
+  return total;
+}
+
+std::int64_t padded_numel(const ParameterState& parameter) {
+  const auto per_boundary = static_cast<std::int64_t>(256 / size_of(parameter.dtype));
+  return (parameter.shape.numel() + per_boundary - 1) / per_boundary * per_boundary;
+}
+
+namespace {
+
+struct Group {
+  std::vector<ParameterState*> members;
+  std::int64_t elements = 0;
+};
+
+// In the order of the model, one group for each type and device.
+std::vector<Group> group(const Parameters& parameters) {
+  std::map<std::tuple<DType, DeviceType, int>, Group> groups;
+  for (const NamedParameter& parameter : parameters) {
+    ParameterState& state = *parameter.state;
+    Group& group = groups[{state.dtype, state.device.type, state.device.index}];
+    group.members.push_back(&state);
+    group.elements += padded_numel(state);
+  }
+  std::vector<Group> out;
+  for (auto& [key, group] : groups) {
+    out.push_back(std::move(group));
+  }
+  return out;
+}
+
+bool is_flat(const Group& group) {
+  const ParameterState& first = *group.members.front();
+  std::int64_t offset = first.offset;
+  for (const ParameterState* state : group.members) {
+    if (!state->flat || state->flat != first.flat || state->offset != offset) {
+      return false;
+    }
+    offset += padded_numel(*state);
+  }
+  return true;
+}
+
+void lay_out(const Group& group) {
+  const ParameterState& first = *group.members.front();
+  const auto flat = std::make_shared<FlatBuffer>();
+  // Zeros, since updates run over the padding too.
+  flat->values = Tensor::zeros({group.elements}, first.dtype, first.device);
+  flat->gradients = Tensor::zeros({group.elements}, first.dtype, first.device);
+  std::int64_t offset = 0;
+  for (ParameterState* state : group.members) {
+    Tensor value = flat->values.slice(offset, state->shape);
+    value.copy_from(state->value);
+    const Tensor old_gradient = state->value.grad();
+    state->rebind(std::move(value));
+    if (const auto& leaf = state->value.leaf()) {
+      leaf->grad = flat->gradients.slice(offset, state->shape);
+      if (old_gradient.defined()) {
+        leaf->grad.copy_from(old_gradient);
+      }
+    }
+    state->flat = flat;
+    state->offset = offset;
+    offset += padded_numel(*state);
+  }
+}
+
+}  // namespace
+
+void lay_out_flat(const Parameters& parameters) {
+  for (const Group& same : group(parameters)) {
+    if (!is_flat(same)) {
+      lay_out(same);
+    }
+  }
+}
+
+void move(const Parameters& parameters, Device device, DType dtype) {
+  for (const NamedParameter& parameter : parameters) {
+    ParameterState& state = *parameter.state;
+    if (state.device == device && state.dtype == dtype) {
+      continue;
+    }
+    state.device = device;
+    state.dtype = dtype;
+    if (state.value.defined()) {
+      state.value.clear_grad();
+      state.rebind(state.value.detach().to(dtype).to(device));
+      if (const auto& leaf = state.value.leaf()) {
+        leaf->grad = {};
+      }
+      state.flat = nullptr;
+    }
+  }
+}
+
+}  // namespace sinter

@@ -1,0 +1,93 @@
+// The weights of a layer. A model's parameters and their gradients lie in one flat buffer each, so
+// that clearing, clipping and updating them is one pass.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <sinter/runtime/generator.h>
+#include <sinter/runtime/tensor.h>
+
+namespace sinter {
+
+/// Initial values: uniform in [low, high), or a constant where both are equal.
+struct Initializer {
+  double low = 0.0;
+  double high = 0.0;
+};
+
+/// The values and gradients of a model's parameters of one type, each parameter at a boundary of
+/// 256 bytes.
+struct FlatBuffer {
+  Tensor values;     ///< [elements], padding included
+  Tensor gradients;  ///< the same layout
+};
+
+/// A parameter as its owner, an optimizer and a file share it. `value` is replaced when the model
+/// moves; who keeps this state keeps up with it.
+struct ParameterState {
+  Shape shape;
+  DType dtype = DType::float32;
+  Device device;
+  Initializer initial;
+  bool trainable = true;
+  Tensor value;  ///< undefined until it is drawn
+  std::shared_ptr<FlatBuffer> flat;
+  std::int64_t offset = 0;  ///< of the first element in `flat`
+
+  /// Draws the values: in float64 from (seed, ordinal, element), then rounded, so that they depend
+  /// on nothing else.
+  void initialise(Generator& generator);
+  /// Makes `tensor` the value; the gradient goes on living in the same leaf.
+  void rebind(Tensor tensor);
+
+ private:
+  std::shared_ptr<Leaf> leaf_;
+};
+
+/// A layer's member. Copying a layer copies its values: a copied model is a deep copy.
+class Parameter {
+ public:
+  /// An absent parameter, as a Linear without bias has.
+  Parameter() = default;
+  Parameter(const Shape& shape, Initializer initial);
+  Parameter(const Parameter& other);
+  Parameter& operator=(const Parameter& other);
+  Parameter(Parameter&&) = default;
+  Parameter& operator=(Parameter&&) = default;
+  ~Parameter() = default;
+
+  /// The values, undefined where the parameter is absent or not drawn yet.
+  const Tensor& value() const;
+  bool present() const { return state_ != nullptr; }
+  /// Whether backward computes its gradient and optimizers change it.
+  void set_trainable(bool trainable);
+  const std::shared_ptr<ParameterState>& state() const { return state_; }
+
+ private:
+  std::shared_ptr<ParameterState> state_;
+};
+
+/// A parameter with its place in the model, "0.weight".
+struct NamedParameter {
+  std::string name;
+  std::shared_ptr<ParameterState> state;
+
+  const Tensor& value() const { return state->value; }
+  Tensor grad() const { return state->value.grad(); }
+};
+using Parameters = std::vector<NamedParameter>;
+
+/// Elements of all of them.
+std::int64_t numel(const Parameters& parameters);
+/// Elements from one parameter to the next in a flat layout: the count rounded up to 256 bytes.
+std::int64_t padded_numel(const ParameterState& parameter);
+/// Lays the parameters out in one flat buffer for each type, in order, keeping values and
+/// gradients; does nothing where they are so already. All of them must have been drawn.
+void lay_out_flat(const Parameters& parameters);
+/// Moves values to `device` and `dtype` and lays them out there. Gradients are dropped.
+void move(const Parameters& parameters, Device device, DType dtype);
+
+}  // namespace sinter

@@ -1,0 +1,84 @@
+#include <sinter/layers/sequential.h>
+
+namespace sinter {
+
+Sequential::Sequential(const Sequential& other) : Module(other) {
+  for (const Entry& entry : other.entries_) {
+    entries_.push_back({entry.clone(*entry.module), entry.clone});
+  }
+}
+
+Sequential& Sequential::operator=(const Sequential& other) {
+  *this = Sequential(other);
+  return *this;
+}
+
+Module& Sequential::operator[](std::size_t i) {
+  check(i < entries_.size(), "Sequential: layer ", i, " does not exist, there are ",
+        entries_.size());
+  return *entries_[i].module;
+}
+
+std::vector<std::string> Sequential::names() const {
+  std::vector<std::string> out;
+  std::size_t place = 0;
+  for (const Entry& entry : entries_) {
+    out.push_back(std::to_string(place));
+    const auto* activation = dynamic_cast<const ActivationModule*>(entry.module.get());
+    place += activation != nullptr && activation->drop_p > 0 ? 2 : 1;
+  }
+  return out;
+}
+
+void Sequential::members(Members& members) {
+  const std::vector<std::string> place = names();
+  for (std::size_t i = 0; i < entries_.size(); ++i) {
+    members.child(place[i], *entries_[i].module);
+  }
+}
+
+std::size_t Sequential::run(std::size_t i, Tensor& x) {
+  Module& module = *entries_[i].module;
+  auto* linear = dynamic_cast<Linear*>(&module);
+  auto* activation = i + 1 < entries_.size()
+                         ? dynamic_cast<ActivationModule*>(entries_[i + 1].module.get())
+                         : nullptr;
+  // A summary wants to see every layer's output.
+  if (linear == nullptr || activation == nullptr || detail::call_observer() != nullptr) {
+    x = module(x);
+    return 1;
+  }
+  DropoutOptions dropout = activation->dropout_now();
+  std::size_t ran = 2;
+  if (activation->drop_p == 0 && i + 2 < entries_.size()) {
+    if (auto* behind = dynamic_cast<DropoutModule*>(entries_[i + 2].module.get())) {
+      dropout = behind->dropout_now();
+      ran = 3;
+    }
+  }
+  x = linear->forward(x, activation->act, dropout);
+  return ran;
+}
+
+Tensor Sequential::forward(const Tensor& x) {
+  attach();
+  Tensor y = x;
+  for (std::size_t i = 0; i < entries_.size();) {
+    try {
+      i += run(i, y);
+    } catch (const Error& error) {
+      throw Error(sinter::text("layer ", names()[i], " of the model: ", error.what()));
+    }
+  }
+  return y;
+}
+
+std::string Sequential::text() const {
+  std::string out;
+  for (const Entry& entry : entries_) {
+    out += (out.empty() ? "" : " -> ") + entry.module->text();
+  }
+  return out;
+}
+
+}  // namespace sinter

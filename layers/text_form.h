@@ -1,0 +1,38 @@
+// Writes and reads numbers of the text form of a layer, "leaky_relu(negative_slope=0.1)".
+#pragma once
+
+#include <charconv>
+#include <string>
+#include <string_view>
+
+namespace sinter {
+
+/// The shortest text from which the same double is read.
+inline std::string shortest(double value) {
+  char buffer[32];
+  const auto [end, failure] = std::to_chars(buffer, buffer + sizeof(buffer), value);
+  return std::string(buffer, end);
+}
+
+class TextForm {
+ public:
+  explicit TextForm(std::string_view name) : out_(name) {}
+  TextForm& value(std::string_view value) {
+    out_ += (first_ ? "(" : ", ") + std::string(value);
+    first_ = false;
+    return *this;
+  }
+  TextForm& argument(std::string_view name, double value) {
+    return this->value(std::string(name) + "=" + shortest(value));
+  }
+  TextForm& argument_unless(std::string_view name, double value, double usual) {
+    return value == usual ? *this : argument(name, value);
+  }
+  std::string str() const { return first_ ? out_ : out_ + ")"; }
+
+ private:
+  std::string out_;
+  bool first_ = true;
+};
+
+}  // namespace sinter

@@ -1,0 +1,49 @@
+// What the runtime asks of a device: a row of functions, one row for each device type. Kernels are
+// not here; they are in the op table (kernels/ops.h).
+#pragma once
+
+#include <cstddef>
+#include <string>
+
+#include <sinter/runtime/device.h>
+
+namespace sinter {
+
+struct Backend {
+  /// Usable devices of this type, 0 where there is no driver, no device or no support built in.
+  int (*count)();
+  /// Why count() is 0, as a clause that completes "no CUDA device: ...".
+  std::string (*absent_because)();
+  /// Whether kernels exist for the device; without any, best_device() does not pick it.
+  bool has_kernels;
+  /// Memory aligned to 256 bytes, or nullptr where there is none left.
+  void* (*allocate)(int index, std::size_t bytes);
+  void (*release)(int index, void* memory) noexcept;
+  void (*copy_from_host)(int index, void* to, const void* from, std::size_t bytes);
+  void (*copy_to_host)(int index, void* to, const void* from, std::size_t bytes);
+  void (*copy)(int index, void* to, const void* from, std::size_t bytes);
+  /// Writes `count` copies of the `size` (1, 2, 4 or 8) bytes at `value`.
+  void (*fill)(int index, void* to, const void* value, std::size_t size, std::size_t count);
+  void (*synchronize)(int index);
+};
+
+const Backend& backend(DeviceType type);
+
+/// The rows. cuda_backend comes from runtime/cuda, or from runtime/cuda/absent.cpp where sinter is
+/// built without CUDA.
+extern const Backend cpu_backend;
+extern const Backend cuda_backend;
+extern const Backend fake_backend;
+
+/// What the fake device has been asked for since the last reset, for tests.
+struct FakeDeviceCounts {
+  int allocations = 0;
+  int releases = 0;
+  int copies_from_host = 0;
+  int copies_to_host = 0;
+  std::size_t bytes_copied = 0;
+};
+FakeDeviceCounts fake_device_counts();
+void reset_fake_device_counts();
+
+}  // namespace sinter

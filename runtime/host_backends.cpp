@@ -1,0 +1,104 @@
+// The two devices of host memory: the CPU, and the fake device that tests count with.
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <mutex>
+
+#include <sinter/runtime/backend.h>
+
+namespace sinter {
+namespace {
+
+constexpr std::size_t alignment = 256;
+
+void* allocate_host(int, std::size_t bytes) {
+  const std::size_t rounded = (bytes + alignment - 1) / alignment * alignment;
+  return std::aligned_alloc(alignment, std::max(rounded, alignment));
+}
+void release_host(int, void* memory) noexcept { std::free(memory); }
+void copy_host(int, void* to, const void* from, std::size_t bytes) {
+  if (bytes > 0) {  // an empty tensor may have no memory, and memcpy takes no null pointer
+    std::memmove(to, from, bytes);
+  }
+}
+void fill_host(int, void* to, const void* value, std::size_t size, std::size_t count) {
+  auto* out = static_cast<unsigned char*>(to);
+  for (std::size_t i = 0; i < count; ++i) {
+    std::memcpy(out + i * size, value, size);
+  }
+}
+void synchronize_host(int) {}
+int one_device() { return 1; }
+std::string never_absent() { return {}; }
+
+std::mutex counts_mutex;
+FakeDeviceCounts counts;
+
+template <class Change>
+void count(Change change) {
+  const std::scoped_lock lock(counts_mutex);
+  change(counts);
+}
+
+void* allocate_fake(int index, std::size_t bytes) {
+  count([](auto& c) { ++c.allocations; });
+  return allocate_host(index, bytes);
+}
+void release_fake(int index, void* memory) noexcept {
+  count([](auto& c) { ++c.releases; });
+  release_host(index, memory);
+}
+void copy_in_fake(int index, void* to, const void* from, std::size_t bytes) {
+  count([bytes](auto& c) {
+    ++c.copies_from_host;
+    c.bytes_copied += bytes;
+  });
+  copy_host(index, to, from, bytes);
+}
+void copy_out_fake(int index, void* to, const void* from, std::size_t bytes) {
+  count([bytes](auto& c) {
+    ++c.copies_to_host;
+    c.bytes_copied += bytes;
+  });
+  copy_host(index, to, from, bytes);
+}
+
+}  // namespace
+
+const Backend cpu_backend{
+    .count = one_device,
+    .absent_because = never_absent,
+    .has_kernels = true,
+    .allocate = allocate_host,
+    .release = release_host,
+    .copy_from_host = copy_host,
+    .copy_to_host = copy_host,
+    .copy = copy_host,
+    .fill = fill_host,
+    .synchronize = synchronize_host,
+};
+
+const Backend fake_backend{
+    .count = one_device,
+    .absent_because = never_absent,
+    .has_kernels = false,
+    .allocate = allocate_fake,
+    .release = release_fake,
+    .copy_from_host = copy_in_fake,
+    .copy_to_host = copy_out_fake,
+    .copy = copy_host,
+    .fill = fill_host,
+    .synchronize = synchronize_host,
+};
+
+FakeDeviceCounts fake_device_counts() {
+  const std::scoped_lock lock(counts_mutex);
+  return counts;
+}
+
+void reset_fake_device_counts() {
+  const std::scoped_lock lock(counts_mutex);
+  counts = {};
+}
+
+}  // namespace sinter

@@ -1,0 +1,51 @@
+// Loops over the processor's cores. Work is cut into fixed pieces that do not depend on the number
+// of threads, so neither do results.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <type_traits>
+
+namespace sinter {
+
+/// Threads that parallel loops use: OpenMP's choice (OMP_NUM_THREADS, else the cores), or what
+/// set_num_threads said.
+int num_threads();
+/// Throws Error below 1.
+void set_num_threads(int threads);
+
+namespace detail {
+void run_pieces(std::int64_t pieces, void (*body)(void*, std::int64_t), void* context);
+}  // namespace detail
+
+/// Calls body(piece) for every piece in [0, pieces), in any order, on any thread. The first
+/// exception that a piece throws is thrown again here, after all pieces have ended.
+template <class Body>
+void parallel_pieces(std::int64_t pieces, Body&& body) {
+  if (pieces == 1) {
+    body(std::int64_t{0});
+    return;
+  }
+  detail::run_pieces(
+      pieces,
+      [](void* context, std::int64_t piece) {
+        (*static_cast<std::remove_reference_t<Body>*>(context))(piece);
+      },
+      const_cast<void*>(static_cast<const void*>(&body)));
+}
+
+/// Elements below which one thread is faster than waking the others.
+inline constexpr std::int64_t parallel_grain = 32768;
+
+/// Calls body(begin, end) for ranges of `grain` that cover [0, n). One range: no other thread.
+template <class Body>
+void parallel_ranges(std::int64_t n, std::int64_t grain, Body&& body) {
+  if (n <= 0) {
+    return;
+  }
+  parallel_pieces((n + grain - 1) / grain, [&](std::int64_t piece) {
+    body(piece * grain, std::min(n, (piece + 1) * grain));
+  });
+}
+
+}  // namespace sinter

@@ -1,0 +1,32 @@
+// The allocator behind every tensor: freed blocks are kept by size and handed out again, so that a
+// training loop asks the system for memory in its first step only.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include <sinter/runtime/device.h>
+
+namespace sinter {
+
+struct PoolStats {
+  std::size_t in_use = 0;       ///< bytes in blocks that are handed out
+  std::size_t held = 0;         ///< bytes in free blocks kept for reuse
+  std::size_t peak_in_use = 0;  ///< largest in_use since the start or the last reset_peak
+  std::uint64_t requests = 0;   ///< blocks asked for
+  std::uint64_t reused = 0;     ///< of those, served without asking the system
+};
+
+PoolStats pool_stats(Device device);
+void reset_peak(Device device);
+/// Gives every free block back to the system.
+void pool_trim(Device device);
+
+/// A block of at least `bytes`, aligned to 256. Throws Error with asked, free and held bytes where
+/// the device has no more, after free blocks were given back. With SINTER_POOL=off every request
+/// goes to the system and back, for memory checkers.
+void* pool_allocate(Device device, std::size_t bytes);
+/// `bytes` as it was asked for.
+void pool_release(Device device, void* memory, std::size_t bytes) noexcept;
+
+}  // namespace sinter

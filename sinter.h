@@ -1,0 +1,32 @@
+// Everything a program needs: tensors, autograd, layers, training.
+#pragma once
+
+#include <sinter/autograd/function.h>
+#include <sinter/autograd/functions.h>
+#include <sinter/autograd/gradcheck.h>
+#include <sinter/autograd/tape.h>
+#include <sinter/layers/activations.h>
+#include <sinter/layers/flatten.h>
+#include <sinter/layers/gradcheck.h>
+#include <sinter/layers/linear.h>
+#include <sinter/layers/losses.h>
+#include <sinter/layers/module.h>
+#include <sinter/layers/safetensors.h>
+#include <sinter/layers/sequential.h>
+#include <sinter/layers/weights.h>
+#include <sinter/runtime/build_info.h>
+#include <sinter/runtime/cpu_path.h>
+#include <sinter/runtime/device.h>
+#include <sinter/runtime/error.h>
+#include <sinter/runtime/generator.h>
+#include <sinter/runtime/log.h>
+#include <sinter/runtime/parallel.h>
+#include <sinter/runtime/pool.h>
+#include <sinter/runtime/tensor.h>
+#include <sinter/training/dataset.h>
+#include <sinter/training/idx.h>
+#include <sinter/training/loader.h>
+#include <sinter/training/mnist.h>
+#include <sinter/training/optimizers.h>
+#include <sinter/training/schedules.h>
+#include <sinter/training/trainer.h>

@@ -1,0 +1,90 @@
+// Goes through a data set in batches, in an order that depends on the seed and the epoch only.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <iterator>
+#include <optional>
+#include <vector>
+
+#include <sinter/training/dataset.h>
+
+namespace sinter {
+
+/// The numbers 0 .. n - 1 in the order of one epoch: a Fisher-Yates shuffle drawn from Philox under
+/// a key of its own (kernels/math/uniform.h), so (n, seed, epoch) give the same order everywhere
+/// and for any number of threads. Throws Error for a negative n and an epoch outside [0, 2^32).
+std::vector<std::int64_t> permutation(std::int64_t n, std::uint64_t seed, std::int64_t epoch);
+
+struct LoaderOptions {
+  std::int64_t batch_size = 64;
+  bool shuffle = true;
+  bool drop_last = false;  ///< leave out the last batch where it is smaller
+  std::optional<std::uint64_t> seed = std::nullopt;  ///< of the shuffling; else global_seed()
+  Device device = {};                                ///< where batches are wanted
+};
+
+/// Each loop over it is one epoch: every item once.
+///
+///     DataLoader loader(data.train, {.batch_size = 128});
+///     for (auto [images, labels] : loader) { ... }
+///
+/// The data set must outlive the loader and its loops. What it throws reaches the loop unchanged.
+class DataLoader {
+ public:
+  /// Throws Error for a batch_size below 1, a data set without items or, with drop_last, without a
+  /// full batch, and a device that cannot be used.
+  explicit DataLoader(const Dataset& data, const LoaderOptions& options = {});
+  explicit DataLoader(const Dataset&& data, const LoaderOptions& options = {}) = delete;
+
+  class Iterator;
+  /// Starts the next epoch and fetches its first batch.
+  Iterator begin();
+  std::default_sentinel_t end() const { return {}; }
+
+  /// Batches of a whole epoch.
+  std::int64_t batches() const;
+  /// The epoch that the next begin() starts: the number of epochs started so far, unless set.
+  std::int64_t epoch() const { return epoch_; }
+  /// To resume: the next begin() starts `epoch` at its batch `first_batch` of [0, batches()].
+  /// Throws Error for a negative epoch or a batch out of range.
+  void set_epoch(std::int64_t epoch, std::int64_t first_batch = 0);
+  /// As given, with the seed in use.
+  const LoaderOptions& options() const { return options_; }
+
+ private:
+  const Dataset* data_;
+  LoaderOptions options_;
+  std::int64_t epoch_ = 0;
+  std::int64_t first_batch_ = 0;
+};
+
+/// One pass over an epoch, an input iterator: it owns its order and goes on as it began, whatever
+/// becomes of the loader.
+class DataLoader::Iterator {
+ public:
+  using iterator_concept = std::input_iterator_tag;
+  using value_type = Batch;
+  using difference_type = std::ptrdiff_t;
+
+  const Batch& operator*() const { return batch_; }
+  Iterator& operator++();
+  void operator++(int) { ++*this; }
+  bool operator==(std::default_sentinel_t) const { return at_ == batches_; }
+
+ private:
+  friend class DataLoader;
+  Iterator(const Dataset& data, const LoaderOptions& options, std::int64_t epoch,
+           std::int64_t first_batch, std::int64_t batches);
+  void fetch();
+
+  const Dataset* data_;
+  std::int64_t batch_size_;
+  Device device_;
+  std::vector<std::int64_t> order_;
+  std::int64_t at_;  // the batch that batch_ holds
+  std::int64_t batches_;
+  Batch batch_;
+};
+
+}  // namespace sinter

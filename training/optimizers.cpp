@@ -1,0 +1,166 @@
+#include <cmath>
+#include <utility>
+
+#include <sinter/kernels/ops.h>
+#include <sinter/training/optimizers.h>
+
+namespace sinter {
+namespace {
+
+bool is_fresh(const NamedParameter& parameter) {
+  const auto& leaf = parameter.value().leaf();
+  return leaf != nullptr && leaf->fresh;
+}
+
+void check_range(const std::string& who, const char* what, double value, double low, double high) {
+  check(value >= low && value < high, who, ": ", what, " must lie in [", low, ", ", high, "), got ",
+        value);
+}
+
+}  // namespace
+
+Optimizer::Optimizer(std::string name, Parameters parameters, double lr, int state_count)
+    : name_(std::move(name)),
+      parameters_(std::move(parameters)),
+      state_(static_cast<std::size_t>(state_count)) {
+  check(!parameters_.empty(), name_, ": there are no parameters to optimise");
+  set_lr(lr);
+}
+
+void Optimizer::set_lr(double lr) {
+  check(std::isfinite(lr) && lr >= 0, name_, ": lr must be finite and at least 0, got ", lr);
+  lr_ = lr;
+}
+
+void Optimizer::clear_gradients() {
+  for (const NamedParameter& parameter : parameters_) {
+    if (const auto& leaf = parameter.value().leaf()) {
+      leaf->fresh = false;
+    }
+  }
+}
+
+// State takes the layout, type and device that the parameters have now.
+void Optimizer::follow_parameters() {
+  const ParameterState& first = *parameters_.front().state;
+  for (const NamedParameter& parameter : parameters_) {
+    check(parameter.state->dtype == first.dtype && parameter.state->device == first.device, name_,
+          ": parameter ", parameter.name, " is ", parameter.state->dtype, " on ",
+          parameter.state->device, " and ", parameters_.front().name, " is ", first.dtype, " on ",
+          first.device, "; give each kind an optimizer of its own");
+  }
+  lay_out_flat(parameters_);
+  std::vector<std::int64_t> offsets;
+  std::int64_t elements = 0;
+  for (const NamedParameter& parameter : parameters_) {
+    offsets.push_back(elements);
+    elements += padded_numel(*parameter.state);
+  }
+  for (Tensor& state : state_) {
+    if (!state.defined()) {
+      state = Tensor::zeros({elements}, first.dtype, first.device);
+    } else if (offsets != offsets_) {
+      // Another type pads differently: each parameter's part moves to its new place.
+      Tensor moved = Tensor::zeros({elements}, state.dtype(), state.device());
+      for (std::size_t i = 0; i < parameters_.size(); ++i) {
+        const std::int64_t n = parameters_[i].state->shape.numel();
+        moved.view_rows(offsets[i], offsets[i] + n)
+            .copy_from(state.view_rows(offsets_[i], offsets_[i] + n));
+      }
+      state = moved;
+    }
+    state = state.to(first.dtype).to(first.device);
+  }
+  offsets_ = std::move(offsets);
+  elements_ = elements;
+}
+
+void Optimizer::step() {
+  follow_parameters();
+  bool any = false;
+  ++steps_;
+  prepare();
+  for (std::size_t i = 0; i < parameters_.size();) {
+    if (!is_fresh(parameters_[i])) {
+      ++i;
+      continue;
+    }
+    any = true;
+    // As many as lie side by side and have a gradient are one update; padding is updated along, and
+    // stays zero.
+    const ParameterState& first = *parameters_[i].state;
+    std::int64_t length = 0;
+    std::size_t last = i;
+    for (; last < parameters_.size() && is_fresh(parameters_[last]); ++last) {
+      const ParameterState& state = *parameters_[last].state;
+      if (state.flat != first.flat || state.offset != first.offset + length) {
+        break;
+      }
+      length += padded_numel(state);
+    }
+    Tensor values = first.flat->values.view_rows(first.offset, first.offset + length);
+    const Tensor gradients = first.flat->gradients.view_rows(first.offset, first.offset + length);
+    std::vector<Tensor> state;
+    for (const Tensor& whole : state_) {
+      state.push_back(whole.view_rows(offsets_[i], offsets_[i] + length));
+    }
+    update(values, gradients, state);
+    i = last;
+  }
+  if (!any) {
+    --steps_;
+    throw Error(
+        text(name_, ": no parameter has a gradient; call tape.backward(loss) before step()"));
+  }
+  clear_gradients();
+}
+
+SGD::SGD(Parameters parameters, const SGDOptions& options)
+    : Optimizer("SGD", std::move(parameters), options.lr, options.momentum != 0 ? 1 : 0),
+      options_(options) {
+  check_range(name(), "momentum", options.momentum, 0, HUGE_VAL);
+  check_range(name(), "weight_decay", options.weight_decay, 0, HUGE_VAL);
+  check(!options.nesterov || (options.momentum > 0 && options.dampening == 0),
+        "SGD: nesterov needs a momentum above 0 and no dampening");
+}
+
+void SGD::prepare() {}
+
+void SGD::update(Tensor& values, const Tensor& gradients, std::vector<Tensor>& state) {
+  const math::SgdOptions options{lr(), options_.momentum, options_.dampening, options_.weight_decay,
+                                 options_.nesterov};
+  Tensor none;
+  ops::sgd_update(values, gradients, state.empty() ? none : state[0],
+                  math::sgd_constants<double>(options, steps() == 1));
+}
+
+Adam::Adam(Parameters parameters, const AdamOptions& options)
+    : Adam("Adam", std::move(parameters), options, false) {}
+
+Adam::Adam(std::string name, Parameters parameters, const AdamOptions& options, bool decoupled)
+    : Optimizer(std::move(name), std::move(parameters), options.lr, 2),
+      options_(options),
+      decoupled_(decoupled) {
+  check_range(this->name(), "beta1", options.beta1, 0, 1);
+  check_range(this->name(), "beta2", options.beta2, 0, 1);
+  check_range(this->name(), "eps", options.eps, 0, HUGE_VAL);
+  check_range(this->name(), "weight_decay", options.weight_decay, 0, HUGE_VAL);
+}
+
+void Adam::prepare() {
+  correction1_ = 1 - std::pow(options_.beta1, static_cast<double>(steps()));
+  correction2_ = 1 - std::pow(options_.beta2, static_cast<double>(steps()));
+}
+
+void Adam::update(Tensor& values, const Tensor& gradients, std::vector<Tensor>& state) {
+  const math::AdamOptions options{lr(),         options_.beta1,        options_.beta2,
+                                  options_.eps, options_.weight_decay, decoupled_};
+  ops::adam_update(values, gradients, state[0], state[1],
+                   math::adam_constants<double>(options, correction1_, correction2_));
+}
+
+AdamW::AdamW(Parameters parameters, const AdamWOptions& options)
+    : Adam("AdamW", std::move(parameters),
+           {options.lr, options.beta1, options.beta2, options.eps, options.weight_decay}, true) {}
+
+}  // namespace sinter

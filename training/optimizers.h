@@ -1,0 +1,118 @@
+// SGD, Adam and AdamW over the flat parameters of a model, with PyTorch's definitions and defaults.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include <sinter/layers/parameter.h>
+
+namespace sinter {
+
+/// Changes parameters by their gradients. It holds on to the model's parameters, which may move to
+/// another device or type in between; its own state follows.
+class Optimizer {
+ public:
+  virtual ~Optimizer() = default;
+
+  /// One update, which consumes the gradients: the next backward overwrites them. Parameters
+  /// without a gradient since the last step stay as they are. Throws Error where none has one.
+  void step();
+  /// Drops the gradients unused.
+  void clear_gradients();
+
+  double lr() const { return lr_; }
+  /// Throws Error unless lr is finite and at least 0.
+  void set_lr(double lr);
+  /// Updates made so far.
+  std::int64_t steps() const { return steps_; }
+  const Parameters& parameters() const { return parameters_; }
+
+ protected:
+  /// `state_count` tensors of state for each parameter, zero at first. All parameters must have one
+  /// type and device. Throws Error for none, and for a bad lr.
+  Optimizer(std::string name, Parameters parameters, double lr, int state_count);
+  /// Called once a step before the updates; steps() counts the one under way.
+  virtual void prepare() = 0;
+  /// Updates a row of parameters that lie side by side; state[k] are the matching rows.
+  virtual void update(Tensor& values, const Tensor& gradients, std::vector<Tensor>& state) = 0;
+
+  const std::string& name() const { return name_; }
+
+ private:
+  void follow_parameters();
+
+  std::string name_;
+  Parameters parameters_;
+  double lr_;
+  std::vector<Tensor> state_;          // each laid out as the flat parameters are
+  std::vector<std::int64_t> offsets_;  // of each parameter in a state tensor
+  std::int64_t elements_ = 0;          // of a state tensor
+  std::int64_t steps_ = 0;
+};
+
+struct SGDOptions {
+  double lr = 1e-3;
+  double momentum = 0.0;
+  double dampening = 0.0;
+  double weight_decay = 0.0;  ///< L2, added to the gradient
+  bool nesterov = false;
+};
+
+/// Stochastic gradient descent (Sutskever et al., "On the importance of initialization and momentum
+/// in deep learning", 2013, for the momentum forms).
+class SGD : public Optimizer {
+ public:
+  /// Throws Error for options out of range; nesterov needs momentum and no dampening.
+  explicit SGD(Parameters parameters, const SGDOptions& options = {});
+
+ private:
+  void prepare() override;
+  void update(Tensor& values, const Tensor& gradients, std::vector<Tensor>& state) override;
+
+  SGDOptions options_;
+};
+
+struct AdamOptions {
+  double lr = 1e-3;
+  double beta1 = 0.9;
+  double beta2 = 0.999;
+  double eps = 1e-8;
+  double weight_decay = 0.0;  ///< L2, added to the gradient
+};
+
+struct AdamWOptions {
+  double lr = 1e-3;
+  double beta1 = 0.9;
+  double beta2 = 0.999;
+  double eps = 1e-8;
+  double weight_decay = 0.01;  ///< decoupled: taken from the parameter itself, times lr
+};
+
+/// Kingma and Ba, "Adam: a method for stochastic optimization", 2015.
+class Adam : public Optimizer {
+ public:
+  /// Throws Error for options out of range.
+  explicit Adam(Parameters parameters, const AdamOptions& options = {});
+
+ protected:
+  Adam(std::string name, Parameters parameters, const AdamOptions& options, bool decoupled);
+
+ private:
+  void prepare() override;
+  void update(Tensor& values, const Tensor& gradients, std::vector<Tensor>& state) override;
+
+  AdamOptions options_;
+  bool decoupled_;
+  double correction1_ = 1.0;
+  double correction2_ = 1.0;
+};
+
+/// Loshchilov and Hutter, "Decoupled weight decay regularization", 2019.
+class AdamW : public Adam {
+ public:
+  /// Throws Error for options out of range.
+  explicit AdamW(Parameters parameters, const AdamWOptions& options = {});
+};
+
+}  // namespace sinter
