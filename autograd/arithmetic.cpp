@@ -43,6 +43,13 @@ Tensor scaled(const Tensor& x, double scale, double shift) {
   return y;
 }
 
+// Whether an op that writes y would write elements of x that it has yet to read.
+bool is_overwritten(const Tensor& x, const Tensor& y) {
+  const bool element_by_element = x.address() == y.address() && x.shape() == y.shape();
+  return !element_by_element && x.address() < y.address() + y.bytes() &&
+         y.address() < x.address() + x.bytes();
+}
+
 // y = y op x, in y's elements.
 template <class GradientOfX>
 Tensor& in_place(const BinaryOp& op, Tensor& y, const Tensor& x, GradientOfX gradient_of_x) {
@@ -53,7 +60,7 @@ Tensor& in_place(const BinaryOp& op, Tensor& y, const Tensor& x, GradientOfX gra
         ": in place, the result must keep the shape ", y.shape(), "; the other operand is ",
         x.shape());
   Recording recording(op.name, {y, x});
-  op(y, x, y);
+  op(y, is_overwritten(x, y) ? x.clone() : x, y);
   if (recording) {
     recording.finish(y, [shape = x.shape(), gradient_of_x](Backward& b) {
       b.give(0, b.grad());

@@ -84,6 +84,8 @@ class Checker {
     const double here = at(input, element, x);
     double best = HUGE_VAL;
     double differences = 0;
+    double last_gap = 0;
+    bool jump = false;
     bool between = false;
     for (const double shrink : {1.0, 0.1, 0.01}) {
       const double h = options_.step * shrink * std::max(1.0, std::abs(x));
@@ -99,14 +101,20 @@ class Checker {
       }
       const double right = (f_up - here) / (up - x);
       const double left = (here - f_down) / (x - down);
-      // A jump of the derivative stays as the step shrinks; the slope of a smooth one does not.
-      const double slack = options_.tolerance * std::max(1.0, std::abs(says));
-      const bool jump = std::abs(right - left) > 1e3 * h + slack;
+      // Where the derivative jumps, the two sides differ about as much after one of the steps to a
+      // tenth; where it is smooth, they differ by a tenth after each.
+      const double gap = std::abs(right - left);
+      jump = jump || (last_gap > 0 && gap > last_gap / 2);
+      last_gap = gap;
+      const double slack = options_.tolerance * std::max({1.0, std::abs(left), std::abs(right)});
       between =
           jump && says >= std::min(left, right) - slack && says <= std::max(left, right) + slack;
       if (error <= options_.tolerance) {
         break;
       }
+    }
+    if (std::isnan(best)) {
+      best = HUGE_VAL;  // the worst that there is, where NaN would compare as nothing
     }
     ++report_.checked;
     const bool fits = best <= options_.tolerance;

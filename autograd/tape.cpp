@@ -18,7 +18,9 @@ std::atomic<std::uint64_t> next_id{1};
 constexpr std::size_t suspicious_length = 100'000;
 
 // The caller is about to drop `gradient`: whether nobody else has its elements.
-bool is_sole_owner(const Tensor& gradient) { return gradient.storage().use_count() == 1; }
+bool is_sole_owner(const Tensor& gradient) {
+  return gradient.storage().use_count() == 1 && gradient.storage()->whole() == nullptr;
+}
 
 void add_into(Tensor& sum, const Tensor& term) {
   const Tensor shaped = term.reshape(sum.shape());
@@ -167,6 +169,8 @@ void Recording::finish(Tensor& output, std::function<void(Backward&)> backward) 
 }
 
 bool Backward::needs(int input) const {
+  check(input >= 0 && static_cast<std::size_t>(input) < node_.inputs.size(), node_.name,
+        ": its backward speaks of input ", input, ", but ", node_.inputs.size(), " were recorded");
   const Tape::Edge& edge = node_.inputs[static_cast<std::size_t>(input)];
   return edge.node >= 0 || edge.leaf != nullptr;
 }

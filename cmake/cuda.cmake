@@ -5,12 +5,8 @@ if(NOT SINTER_CUDA MATCHES "^(AUTO|ON|OFF)$")
 endif()
 
 set(SINTER_HAS_CUDA OFF)
-file(GLOB _sinter_cuda_sources runtime/cuda/*.cpp runtime/cuda/*.cu)
-list(FILTER _sinter_cuda_sources EXCLUDE REGEX "/absent\\.cpp$")
 if(SINTER_CUDA STREQUAL "OFF")
   set(_sinter_why_not "SINTER_CUDA=OFF")
-elseif(NOT _sinter_cuda_sources)
-  set(_sinter_why_not "this version of sinter has no CUDA code yet")
 else()
   # Before the language is enabled: left alone, CMake would ask for one default architecture, and a
   # machine that builds need not have a GPU to ask.

@@ -40,7 +40,7 @@ endfunction()
 
 sinter_compile_options(sinter)
 target_link_libraries(sinter PRIVATE Threads::Threads OpenMP::OpenMP_CXX ZLIB::ZLIB
-  $<BUILD_INTERFACE:spdlog::spdlog> $<BUILD_INTERFACE:nlohmann_json::nlohmann_json>)
+  spdlog::spdlog $<BUILD_INTERFACE:nlohmann_json::nlohmann_json>)
 if(SINTER_HAS_CUDA)
   target_link_libraries(sinter PRIVATE CUDA::cudart_static)
 endif()

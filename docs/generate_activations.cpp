@@ -74,10 +74,10 @@ absolute error up to that type's epsilon: 1.2e-7 in float32, 9.8e-4 in float16, 
 It shows where an activation saturates: `tanh` stored as exactly 1 has derivative 0, though the
 derivative at the input was a small positive number. PyTorch does the same.
 
-With dropout the stored value is the scaled one, `round(y * scale)`, and y is recovered by dividing by
-exactly that scale, which rounds once more. The bounds of an activation (6 for `relu6`, 1 for `tanh`)
-go through the same roundings before they are compared with it, so an output that was on its bound
-has derivative exactly 0, as without dropout.
+With dropout the stored value is the scaled one, `round(y * scale)`, and y is recovered by dividing
+by exactly that scale, which rounds once more. The bounds of an activation (6 for `relu6`, 1 for
+`tanh`) go through the same roundings before they are compared with it, so an output that was on its
+bound has derivative exactly 0, as without dropout.
 )";
 
 }  // namespace

@@ -32,4 +32,37 @@ const Op<InOut, In, InOut, const math::SgdConstants<double>&> sgd_update{"sgd_up
 const Op<InOut, In, InOut, InOut, const math::AdamConstants<double>&> adam_update{"adam_update",
                                                                                   cpu::adam_update};
 
+namespace {
+
+template <class... Args>
+OpInfo info(const Op<Args...>& op) {
+  return {op.name, op.cpu != nullptr, op.cuda != nullptr};
+}
+
+}  // namespace
+
+std::span<const OpInfo> table() {
+  static const OpInfo rows[] = {info(activation_forward),
+                                info(activation_backward),
+                                info(dropout),
+                                info(add),
+                                info(subtract),
+                                info(multiply),
+                                info(divide),
+                                info(affine),
+                                info(accumulate),
+                                info(sum_to),
+                                info(matmul),
+                                info(linear_forward),
+                                info(cross_entropy),
+                                info(mse_loss),
+                                info(softmax),
+                                info(argmax),
+                                info(gather_normalise),
+                                info(gather_rows),
+                                info(sgd_update),
+                                info(adam_update)};
+  return rows;
+}
+
 }  // namespace sinter::ops

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 
 #include <sinter/kernels/dispatch.h>
 #include <sinter/kernels/math/activations.h>
@@ -106,5 +107,16 @@ extern const Op<In, In, Out> gather_rows;
 
 extern const Op<InOut, In, InOut, const math::SgdConstants<double>&> sgd_update;
 extern const Op<InOut, In, InOut, InOut, const math::AdamConstants<double>&> adam_update;
+
+// The table itself. ------------------------------------------------------------------------------
+
+/// One row: the op and the devices that have a kernel for it.
+struct OpInfo {
+  const char* name;
+  bool cpu;
+  bool cuda;
+};
+/// All of the above, in order.
+std::span<const OpInfo> table();
 
 }  // namespace sinter::ops

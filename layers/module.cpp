@@ -1,5 +1,7 @@
 #include <functional>
 #include <map>
+#include <mutex>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -78,15 +80,29 @@ const CallObserver* call_observer() { return observer; }
 
 }  // namespace detail
 
+struct Module::Origin {
+  std::once_flag once;
+  std::optional<Generator> generator;
+
+  const Generator& get() {
+    std::call_once(once, [this] { generator = next_generator(); });
+    return *generator;
+  }
+};
+
+Module::Module() : origin_(std::make_shared<Origin>()) {}
+
 // A copy is a model of its own: it starts from the same random state, which its first use shares
 // out among its parts.
 Module::Module(const Module& other)
     : training_(other.training_),
+      origin_(other.origin_),
       generator_(other.generator_ ? std::make_shared<Generator>(*other.generator_) : nullptr) {}
 
 Module& Module::operator=(const Module& other) {
   training_ = other.training_;
   attached_ = false;
+  origin_ = other.origin_;
   generator_ = other.generator_ ? std::make_shared<Generator>(*other.generator_) : nullptr;
   return *this;
 }
@@ -106,7 +122,7 @@ std::string Module::text() const { return "module"; }
 
 void Module::attach() {
   if (!attached_) {
-    adopt(generator_ ? generator_ : std::make_shared<Generator>(next_generator()));
+    adopt(generator_ ? generator_ : std::make_shared<Generator>(origin_->get()));
   }
 }
 
@@ -129,7 +145,7 @@ void Module::to(Device device) {
   require_available(device);
   const Parameters all = parameters();
   for (const NamedParameter& parameter : all) {
-    move({parameter}, device, parameter.state->dtype);
+    move_parameters({parameter}, device, parameter.state->dtype);
   }
   lay_out_flat(all);
 }
@@ -138,12 +154,15 @@ void Module::to(DType dtype) {
   check(is_floating(dtype), "Module::to: parameters need a floating type, got ", dtype);
   const Parameters all = parameters();
   for (const NamedParameter& parameter : all) {
-    move({parameter}, parameter.state->device, dtype);
+    move_parameters({parameter}, parameter.state->device, dtype);
   }
   lay_out_flat(all);
 }
 
 Parameters Module::parameters() {
+  // A part deep inside may have grown since.
+  detail::for_each_module(
+      *this, [this](const std::string&, Module& part) { attached_ = attached_ && part.attached_; });
   attach();
   Parameters all = collect(*this);
   lay_out_flat(all);

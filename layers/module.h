@@ -36,7 +36,7 @@ class Members {
 /// layers were constructed does not matter.
 class Module {
  public:
-  Module() = default;
+  Module();
   Module(const Module& other);
   Module& operator=(const Module& other);
   Module(Module&&) = default;
@@ -89,8 +89,13 @@ class Module {
   friend class EvalScope;
   void adopt(const std::shared_ptr<Generator>& generator);
 
+  /// Where a model that has not been used yet will get its generator: copies share it, so that they
+  /// draw the same weights, whichever is used first.
+  struct Origin;
+
   bool training_ = true;
   bool attached_ = false;
+  std::shared_ptr<Origin> origin_;
   std::shared_ptr<Generator> generator_;
 };
 

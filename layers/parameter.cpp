@@ -68,11 +68,19 @@ const Tensor& Parameter::value() const {
 
 void Parameter::set_trainable(bool trainable) {
   check(present(), "Parameter::set_trainable: the parameter is absent");
+  if (trainable == state_->trainable) {
+    return;
+  }
   state_->trainable = trainable;
   if (!trainable) {
     state_->value.set_leaf(nullptr);
   } else if (state_->value.defined()) {
     state_->rebind(state_->value);
+    // While it was frozen it had no part in layouts and moves, and its old gradient is stale.
+    Leaf& leaf = *state_->value.leaf();
+    leaf.fresh = false;
+    leaf.grad =
+        state_->flat ? state_->flat->gradients.slice(state_->offset, state_->shape) : Tensor{};
   }
 }
 
@@ -158,7 +166,7 @@ void lay_out_flat(const Parameters& parameters) {
   }
 }
 
-void move(const Parameters& parameters, Device device, DType dtype) {
+void move_parameters(const Parameters& parameters, Device device, DType dtype) {
   for (const NamedParameter& parameter : parameters) {
     ParameterState& state = *parameter.state;
     if (state.device == device && state.dtype == dtype) {

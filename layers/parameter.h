@@ -88,6 +88,6 @@ std::int64_t padded_numel(const ParameterState& parameter);
 /// gradients; does nothing where they are so already. All of them must have been drawn.
 void lay_out_flat(const Parameters& parameters);
 /// Moves values to `device` and `dtype` and lays them out there. Gradients are dropped.
-void move(const Parameters& parameters, Device device, DType dtype);
+void move_parameters(const Parameters& parameters, Device device, DType dtype);
 
 }  // namespace sinter

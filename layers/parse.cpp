@@ -134,7 +134,11 @@ void add_flatten(const Call& call, Sequential& model) {
     if (argument.name != "start_dim") {
       call.fail(argument.at, "flatten takes start_dim=N");
     }
-    start_dim = static_cast<int>(call.whole_number(argument));
+    const std::int64_t dim = call.whole_number(argument);
+    if (dim < -Shape::max_rank || dim >= Shape::max_rank) {
+      call.fail(argument.at, "expected a dimension, found " + argument.value);
+    }
+    start_dim = static_cast<int>(dim);
   }
   model.add(Flatten{start_dim});
 }

@@ -126,7 +126,12 @@ class FileReader {
               "gives tensor \"", name, "\" a size that is no count");
       sizes.push_back(size.get<std::int64_t>());
     }
-    return Shape(std::span<const std::int64_t>(sizes));
+    try {
+      return Shape(std::span<const std::int64_t>(sizes));
+    } catch (const Error& error) {
+      throw Error(text("safetensors file ", path_.string(), " gives tensor \"", name,
+                       "\" an impossible shape: ", error.what()));
+    }
   }
 
   DType read_dtype(const std::string& name, const std::string& word) const {
@@ -163,12 +168,15 @@ class FileReader {
 TensorFile read_safetensors(const std::filesystem::path& path) { return FileReader(path).read(); }
 
 void write_safetensors(const std::filesystem::path& path, const TensorFile& file) {
+  const std::filesystem::path absolute = std::filesystem::absolute(path);
   Json header = Json::object();
   if (!file.metadata.empty()) {
     header["__metadata__"] = file.metadata;
   }
   std::uint64_t at = 0;
   for (const auto& [name, tensor] : file.tensors) {
+    check(tensor.defined(), "cannot write ", absolute.string(), ": tensor \"", name,
+          "\" is undefined");
     const std::uint64_t end = at + tensor.bytes();
     const auto sizes = tensor.shape().sizes();
     header[name] = {{"dtype", type_name(tensor.dtype())},
@@ -176,9 +184,14 @@ void write_safetensors(const std::filesystem::path& path, const TensorFile& file
                     {"data_offsets", {at, end}}};
     at = end;
   }
-  std::string text = header.dump();
+  std::string text;
+  try {
+    text = header.dump();
+  } catch (const Json::exception& failure) {
+    throw Error(sinter::text("cannot write ", absolute.string(),
+                             ": a name or metadata is not UTF-8 (", failure.what(), ")"));
+  }
   text.resize((text.size() + 7) / 8 * 8, ' ');  // data starts aligned
-  const std::filesystem::path absolute = std::filesystem::absolute(path);
   std::filesystem::path temporary = absolute;
   temporary += ".tmp" + std::to_string(::getpid());
   {

@@ -1,6 +1,17 @@
+#include <typeinfo>
+
 #include <sinter/layers/sequential.h>
 
 namespace sinter {
+namespace {
+
+// The module if it is exactly a T: a class derived from one may compute something else.
+template <class T>
+T* exactly(Module& module) {
+  return typeid(module) == typeid(T) ? static_cast<T*>(&module) : nullptr;
+}
+
+}  // namespace
 
 Sequential::Sequential(const Sequential& other) : Module(other) {
   for (const Entry& entry : other.entries_) {
@@ -39,10 +50,9 @@ void Sequential::members(Members& members) {
 
 std::size_t Sequential::run(std::size_t i, Tensor& x) {
   Module& module = *entries_[i].module;
-  auto* linear = dynamic_cast<Linear*>(&module);
-  auto* activation = i + 1 < entries_.size()
-                         ? dynamic_cast<ActivationModule*>(entries_[i + 1].module.get())
-                         : nullptr;
+  auto* linear = exactly<Linear>(module);
+  auto* activation =
+      i + 1 < entries_.size() ? exactly<ActivationModule>(*entries_[i + 1].module) : nullptr;
   // A summary wants to see every layer's output.
   if (linear == nullptr || activation == nullptr || detail::call_observer() != nullptr) {
     x = module(x);
@@ -51,7 +61,7 @@ std::size_t Sequential::run(std::size_t i, Tensor& x) {
   DropoutOptions dropout = activation->dropout_now();
   std::size_t ran = 2;
   if (activation->drop_p == 0 && i + 2 < entries_.size()) {
-    if (auto* behind = dynamic_cast<DropoutModule*>(entries_[i + 2].module.get())) {
+    if (auto* behind = exactly<DropoutModule>(*entries_[i + 2].module)) {
       dropout = behind->dropout_now();
       ran = 3;
     }

@@ -34,6 +34,7 @@ void run_pieces(std::int64_t pieces, void (*body)(void*, std::int64_t), void* co
     return;
   }
   std::exception_ptr failure;
+  std::int64_t failed_piece = pieces;
   std::mutex failure_mutex;
 #pragma omp parallel for num_threads(threads) schedule(static)
   for (std::int64_t piece = 0; piece < pieces; ++piece) {
@@ -41,8 +42,9 @@ void run_pieces(std::int64_t pieces, void (*body)(void*, std::int64_t), void* co
       body(context, piece);
     } catch (...) {
       const std::scoped_lock lock(failure_mutex);
-      if (!failure) {
+      if (piece < failed_piece) {  // the one that a single thread would have met
         failure = std::current_exception();
+        failed_piece = piece;
       }
     }
   }

@@ -18,8 +18,9 @@ namespace detail {
 void run_pieces(std::int64_t pieces, void (*body)(void*, std::int64_t), void* context);
 }  // namespace detail
 
-/// Calls body(piece) for every piece in [0, pieces), in any order, on any thread. The first
-/// exception that a piece throws is thrown again here, after all pieces have ended.
+/// Calls body(piece) for every piece in [0, pieces), in any order, on any thread. Where pieces
+/// throw, the exception of the first of them is thrown again here, after all that were begun have
+/// ended.
 template <class Body>
 void parallel_pieces(std::int64_t pieces, Body&& body) {
   if (pieces == 1) {

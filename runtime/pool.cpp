@@ -37,8 +37,8 @@ class Pool {
   explicit Pool(Device device) : device_(device) {}
 
   void* allocate(std::size_t bytes) {
-    check(bytes <= SIZE_MAX / 2, device_, " out of memory: asked for ", bytes, " bytes");
-    const std::size_t size = size_class(bytes);
+    // No device has half of what a size_t counts, and beyond it the size class would overflow.
+    const std::size_t size = size_class(std::min(bytes, SIZE_MAX / 2));
     const std::scoped_lock lock(mutex_);
     ++stats_.requests;
     void* memory = nullptr;
@@ -53,7 +53,7 @@ class Pool {
         const std::size_t held = stats_.held;
         trim_locked();
         memory = backend(device_.type).allocate(device_.index, size);
-        check(memory != nullptr, device_, " out of memory: asked for ", size, " bytes; ",
+        check(memory != nullptr, device_, " out of memory: asked for ", bytes, " bytes; ",
               stats_.in_use, " bytes in use by tensors, ", held,
               " bytes held free were given back first");
       }

@@ -41,7 +41,7 @@ void add_options(CLI::App& app, Settings& s) {
   app.add_option("--epochs", s.epochs, "Passes over the training images")->capture_default_str();
   app.add_option("--batch-size", s.batch_size, "Images in a step")->capture_default_str();
   app.add_option("--lr", s.lr,
-                 "Peak learning rate, from which it falls along a cosine (default: 0.002 for adam "
+                 "Peak learning rate, from which it falls along a cosine (default: 0.003 for adam "
                  "and adamw, 0.1 for sgd, which has momentum 0.9)");
   app.add_option("--optimizer", s.optimizer, "sgd, adam or adamw")
       ->check(CLI::IsMember({"sgd", "adam", "adamw"}))
@@ -62,7 +62,7 @@ std::unique_ptr<Optimizer> make_optimizer(const Settings& s, const Parameters& p
     return std::make_unique<SGD>(parameters,
                                  SGDOptions{.lr = s.lr > 0 ? s.lr : 0.1, .momentum = 0.9});
   }
-  const double lr = s.lr > 0 ? s.lr : 2e-3;
+  const double lr = s.lr > 0 ? s.lr : 3e-3;
   if (s.optimizer == "adam") {
     return std::make_unique<Adam>(parameters, AdamOptions{.lr = lr});
   }
@@ -94,6 +94,7 @@ void write_json(const Settings& s, const std::string& data, Device device, doubl
 }
 
 void run(const Settings& s) {
+  Sequential model = Sequential::parse(s.model);
   const DeviceChoice choice =
       s.device == "auto" ? best_device() : DeviceChoice{Device::parse(s.device), "asked for"};
   datasets::Mnist data = datasets::mnist(s.data, {.also_look_in = {SINTER_CHECKOUT_DATA}});
@@ -104,7 +105,6 @@ void run(const Settings& s) {
   }
 
   manual_seed(s.seed);
-  Sequential model = Sequential::parse(s.model);
   model.to(choice.device);
   std::printf("%s", model.summary(data.train.images().shape().with(0, s.batch_size)).c_str());
   std::fflush(stdout);

@@ -17,12 +17,15 @@ namespace sinter::math {
 
 using Text = std::string_view;
 
+template <class A>
+using Parameter = double A::*;
+
 // Parameters are double, so that 0.1 is 0.1 in float64; splat rounds them to the type computed in,
 // and in float32 arithmetic a parameter is the nearest float32.
 template <class A>
 struct Field {
   Text name;
-  double A::*member;
+  Parameter<A> member;
 };
 template <class A>
 Field(const char*, double A::*) -> Field<A>;
@@ -76,9 +79,10 @@ namespace detail {
 template <class A, class V>
 concept Computes = requires(const A a, V v) {
   { a.template forward<V>(v) } -> std::same_as<V>;
-  requires derives_from_input<A>
-  != derives_from_output<A>;
 };
+
+template <class A>
+inline constexpr bool has_one_derivative = derives_from_input<A> != derives_from_output<A>;
 
 template <class A>
 inline constexpr std::size_t field_count =
@@ -91,37 +95,34 @@ inline constexpr bool lists_every_field = field_count<A> == 0
                                               ? std::is_empty_v<A>
                                               : sizeof(A) == field_count<A> * sizeof(double);
 
+template <class A>
+inline constexpr bool is_valid_by_default = A().valid();
+
 }  // namespace detail
 
 // - forward(x) and exactly one of derivative_from_input(x) / derivative_from_output(y). The choice
 //   decides what a tape keeps: from-output activations keep what the next layer keeps anyway.
+//   derivative_from_output(y, stored) where y is compared with a bound: see AsStored.
 // - NaN gives NaN; the limits at +-infinity are right; nothing overflows, underflows early or
 //   cancels near 0 on the way; a derivative is exactly 0 where the function is flat.
-// - kinks(): where the derivative can jump (for elu it does unless alpha is 1). There it has
-// PyTorch's
-//   value.
+// - kinks(): where the derivative can jump (for elu it does unless alpha is 1). Its value there is
+//   PyTorch's.
 // - known: values at the default parameters from closed forms, one line of evidence for a reader.
 // - requirement and valid(): which parameters make sense, in words ("" if any finite ones do) and
 //   as a test.
-// - wide: whether a float32 result within 2 ulp of the exact one needs more than float32
-// arithmetic:
-//   several roundings in a row, a cancellation beside a root, the tail of e^x. The CPU then
-//   computes in float64 and rounds once. Where it is false, plain float32 keeps that promise at
-//   every input.
+// - wide: whether float32 results need more than float32 arithmetic to be within 2 ulp: several
+//   roundings in a row, a cancellation beside a root, the tail of e^x. The CPU then computes in
+//   float64 and rounds once. Where it is false, float32 keeps that promise at every input.
 template <class A>
 concept Activation = std::is_aggregate_v<A> && std::is_trivially_copyable_v<A> &&
-    detail::Computes<A, float> && detail::Computes<A, double> && requires(const A a) {
+    detail::Computes<A, float> && detail::Computes<A, double> && detail::has_one_derivative<A> &&
+    detail::lists_every_field<A> && detail::is_valid_by_default<A> && requires(const A a) {
   { A::name } -> std::same_as<const Text&>;
   { A::formula } -> std::same_as<const Text&>;
   { A::requirement } -> std::same_as<const Text&>;
   { A::wide } -> std::same_as<const bool&>;
   { A::known[0] } -> std::same_as<const Known&>;
   { a.kinks()[0] } -> std::convertible_to<double>;
-  { a.valid() } -> std::same_as<bool>;
-  requires detail::lists_every_field<A>;
-  requires A {}
-  .valid();
-  requires !A::name.empty() && !A::formula.empty();
 };
 
 }  // namespace sinter::math

@@ -6,6 +6,7 @@
 #include <variant>
 
 #include <sinter/kernels/math/activation.h>
+#include <sinter/kernels/math/activations.h>
 #include <sinter/kernels/math/hd.h>
 
 namespace sinter::math {

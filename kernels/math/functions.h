@@ -3,6 +3,8 @@
 // The vocabulary that formulas are written in, so that one text serves every V: float and double,
 // and in time vectors of floats. Constants enter through splat, branches through select, and the
 // elementary functions are found here instead of in std, whose float overloads are weak symbols.
+// Their names are those of <math.h>: a using-directive for this namespace at global scope makes
+// every plain sqrt(2.0) ambiguous, in CUDA's own headers too.
 
 #include <math.h>
 

@@ -15,41 +15,44 @@ endfunction()
 function(build_consumer folder)
   run(${CMAKE_COMMAND} -S ${SOURCE}/tests/consumer -B ${folder} -G ${GENERATOR}
     -DCMAKE_CXX_COMPILER=${CXX} -DCMAKE_CUDA_COMPILER=NOTFOUND ${ARGN})
-  run(${CMAKE_COMMAND} --build ${folder} --target consumer)
-  run(${folder}/consumer)
-  message(STATUS "${CHECK}:\n${output}")
+  run(${CMAKE_COMMAND} --build ${folder} --target consumer beside)
+  foreach(program IN ITEMS consumer beside)
+    run(${folder}/${program})
+    message(STATUS "${CHECK}, ${program}:\n${output}")
+  endforeach()
 endfunction()
 
-# install_and_use(KIND FLAGS...): sinter built with FLAGS, installed, and found there.
-function(install_and_use kind)
-  set(tree ${WORK}/${kind})
-  file(REMOVE_RECURSE ${tree}/prefix ${tree}/consumer)
-  run(${CMAKE_COMMAND} -S ${SOURCE} -B ${tree}/build -G ${GENERATOR} -DCMAKE_BUILD_TYPE=Release
-    -DCMAKE_CXX_COMPILER=${CXX} -DSINTER_CUDA=OFF -DSINTER_TESTS=OFF -DSINTER_EXAMPLES=OFF
-    -DCMAKE_INSTALL_LIBDIR=lib ${ARGN})
-  run(${CMAKE_COMMAND} --build ${tree}/build)
-  run(${CMAKE_COMMAND} --install ${tree}/build --prefix ${tree}/prefix)
-  build_consumer(${tree}/consumer -DCONSUMER_USES=find_package
-    -DCMAKE_PREFIX_PATH=${tree}/prefix)
+# build_library(FOLDER FLAGS...)
+function(build_library folder)
+  run(${CMAKE_COMMAND} -S ${SOURCE} -B ${folder} -G ${GENERATOR} -DCMAKE_BUILD_TYPE=Release
+    -DCMAKE_CXX_COMPILER=${CXX} -DSINTER_CUDA=OFF -DSINTER_TESTS=OFF -DSINTER_EXAMPLES=OFF ${ARGN})
+  run(${CMAKE_COMMAND} --build ${folder})
 endfunction()
 
-# check_size(LIBRARY): under 3 MB without debug symbols.
-function(check_size library)
-  run(${STRIP} --strip-debug -o ${WORK}/stripped ${library})
-  file(SIZE ${WORK}/stripped bytes)
-  message(STATUS "${library}: ${bytes} bytes without debug symbols")
-  if(bytes GREATER 3000000)
-    message(FATAL_ERROR "${library} has ${bytes} bytes, more than 3000000")
-  endif()
+# install_and_use(BUILD): what was built, installed and found there.
+function(install_and_use build)
+  file(REMOVE_RECURSE ${WORK}/${CHECK})
+  run(${CMAKE_COMMAND} --install ${build} --prefix ${WORK}/${CHECK}/prefix)
+  build_consumer(${WORK}/${CHECK}/consumer -DCONSUMER_USES=find_package
+    -DCMAKE_PREFIX_PATH=${WORK}/${CHECK}/prefix)
 endfunction()
 
 file(MAKE_DIRECTORY ${WORK})
 if(CHECK STREQUAL "installed_static")
-  install_and_use(static -DBUILD_SHARED_LIBS=OFF)
-  check_size(${WORK}/static/prefix/lib/libsinter.a)
+  if(NOT BUILT)
+    set(BUILT ${WORK}/static)
+    build_library(${BUILT} -DBUILD_SHARED_LIBS=OFF)
+  endif()
+  install_and_use(${BUILT})
 elseif(CHECK STREQUAL "installed_shared")
-  install_and_use(shared -DBUILD_SHARED_LIBS=ON)
-  check_size(${WORK}/shared/prefix/lib/libsinter.so)
+  build_library(${WORK}/shared -DBUILD_SHARED_LIBS=ON)
+  install_and_use(${WORK}/shared)
+  run(${STRIP} -o ${WORK}/stripped ${WORK}/shared/libsinter.so)
+  file(SIZE ${WORK}/stripped bytes)
+  message(STATUS "the library, stripped: ${bytes} bytes (at most 3000000)")
+  if(bytes GREATER 3000000)
+    message(FATAL_ERROR "the library is too large")
+  endif()
 elseif(CHECK MATCHES "^(add_subdirectory|FetchContent)$")
   # Both put sinter's build into the same folder, with the same commands: it is compiled once.
   build_consumer(${WORK}/embedded -DCONSUMER_USES=${CHECK} -DCONSUMER_SINTER=${SOURCE}

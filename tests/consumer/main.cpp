@@ -5,8 +5,6 @@
 #include <cstdio>
 #include <vector>
 
-double beside_other_libraries(const sinter::Tensor& tensor);
-
 namespace {
 
 using namespace sinter;
@@ -32,7 +30,7 @@ int main() {
   const Tensor x = Tensor::from(numbers(8 * 16), {8, 4, 4});
   const Tensor labels = Tensor::from(std::vector<std::int64_t>{0, 1, 2, 3, 0, 1, 2, 3}, {8});
 
-  SGD optimizer{model.parameters(), {.lr = 0.2f, .momentum = 0.9f}};
+  SGD optimizer{model.parameters(), {.lr = 0.05f, .momentum = 0.9f}};
   double first = 0;
   double last = 0;
   for (int step = 0; step < 200; ++step) {
@@ -43,8 +41,5 @@ int main() {
     (step == 0 ? first : last) = loss.item();
   }
   std::printf("loss %.4f -> %.4f\n", first, last);
-
-  model.eval();
-  const double sum = beside_other_libraries(model(x));
-  return last < 0.5 * first && sum == sum ? 0 : 1;
+  return last < 0.5 * first ? 0 : 1;
 }

@@ -9,6 +9,12 @@ namespace {
 // Keep flags are drawn for a block at a time into the first-level cache and used right there.
 constexpr std::int64_t block = 1024;
 
+// One copy of Philox for all activations: inlined into each, it is most of the library's size.
+[[gnu::noinline]] void draw(const math::DropoutMask& mask, std::uint64_t first, std::int64_t n,
+                            std::uint8_t* keep) {
+  math::keep_block(mask, first, static_cast<std::size_t>(n), keep);
+}
+
 /// The activation of a pass without one.
 struct Identity {
   static constexpr bool wide = false;
@@ -52,8 +58,7 @@ void forward(const void* untyped, const math::DropoutMask& mask, std::uint64_t f
   std::uint8_t keep[block];
   for (std::int64_t begin = 0; begin < n; begin += block) {
     const std::int64_t count = n - begin < block ? n - begin : block;
-    math::keep_block(mask, first + static_cast<std::uint64_t>(begin),
-                     static_cast<std::size_t>(count), keep);
+    draw(mask, first + static_cast<std::uint64_t>(begin), count, keep);
     const T* in = x + begin;
     T* out = y + begin;
     for (std::int64_t i = 0; i < count; ++i) {
@@ -120,8 +125,7 @@ void backward(const void* untyped, const math::DropoutMask& mask, std::uint64_t 
   std::uint8_t keep[block];
   for (std::int64_t begin = 0; begin < n; begin += block) {
     const std::int64_t count = n - begin < block ? n - begin : block;
-    math::keep_block(mask, first + static_cast<std::uint64_t>(begin),
-                     static_cast<std::size_t>(count), keep);
+    draw(mask, first + static_cast<std::uint64_t>(begin), count, keep);
     for (std::int64_t i = begin; i < begin + count; ++i) {
       const T value = chain(dy[i] * as_kept.scale, derivative_one(act, kept[i], as_kept));
       dx[i] = keep[i - begin] != 0 ? value : T(0);

@@ -69,16 +69,18 @@ template <class T>
 double cross_entropy_row(const CrossEntropyRow<T>& args, const T* logits, std::int64_t label,
                          double grad_scale, T* grad) {
   const std::int64_t classes = args.classes;
-  double largest = static_cast<double>(logits[0]);
+  std::int64_t top = 0;
   for (std::int64_t j = 1; j < classes; ++j) {
-    const double value = static_cast<double>(logits[j]);
-    largest = value > largest ? value : largest;
+    top = logits[j] > logits[top] ? j : top;
   }
-  double sum = 0;
+  const double largest = static_cast<double>(logits[top]);
+  // The largest adds exp(0) = 1, left to log1p: added here it would swallow the others, and the
+  // loss of a network sure of its answer would lose its digits.
+  double rest = 0;
   for (std::int64_t j = 0; j < classes; ++j) {
-    sum += std::exp(static_cast<double>(logits[j]) - largest);
+    rest += j == top ? 0.0 : std::exp(static_cast<double>(logits[j]) - largest);
   }
-  const double log_sum = std::log(sum);
+  const double log_sum = std::log1p(rest);
   const auto weight = [&args](std::int64_t j) {
     return args.class_weights == nullptr ? 1.0 : static_cast<double>(args.class_weights[j]);
   };
@@ -117,10 +119,9 @@ double cross_entropy_row(const CrossEntropyRow<T>& args, const T* logits, std::i
 
 template <class T>
 void normalise(const std::uint8_t* x, double scale, double shift, T* y, std::int64_t n) {
-  const T a = static_cast<T>(scale);
-  const T b = static_cast<T>(shift);
+  // In float64, since beside the mean the two terms cancel.
   for (std::int64_t i = 0; i < n; ++i) {
-    y[i] = static_cast<T>(static_cast<int>(x[i])) * a + b;
+    y[i] = static_cast<T>(static_cast<double>(static_cast<int>(x[i])) * scale + shift);
   }
 }
 

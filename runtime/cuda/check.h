@@ -1,0 +1,19 @@
+// Every CUDA call and launch goes through here: a failure becomes one Error sentence.
+#pragma once
+
+#include <cstddef>
+#include <cuda_runtime_api.h>
+
+namespace sinter::cuda {
+
+/// Throws Error naming the call, the device and CUDA's own words where `status` is not success.
+/// Failures that leave the device usable are cleared.
+void check(cudaError_t status, const char* call);
+
+/// The stream that all work of a device runs on, and the device made current for this thread.
+cudaStream_t use(int index);
+
+/// Writes `count` copies of the `size` bytes at `value` (on the host) to device memory.
+void fill(int index, void* to, const void* value, std::size_t size, std::size_t count);
+
+}  // namespace sinter::cuda

@@ -1,0 +1,48 @@
+// Layers: what comes out, and the gradients of the input and of every parameter.
+#include "checks.h"
+#include <sinter/autograd/functions.h>
+#include <sinter/autograd/tape.h>
+#include <sinter/layers/flatten.h>
+#include <sinter/layers/linear.h>
+
+namespace golden {
+namespace {
+
+using sinter::Tensor;
+
+void check_module(sinter::Module& module, const Case& c, const Setup& setup, Report& report) {
+  load_parameters(module, c, "param_", setup);
+  Tensor x = load(c, "x", setup);
+  x.set_requires_grad();
+  const Limit limit = layer_limit(setup.dtype);
+  sinter::Tape tape;
+  const Tensor y = module(x);
+  report.compare("y", y, limit);
+  // The definition of the reference gradients. (A Flatten of a leaf is that leaf under another
+  // shape, nothing that a tape records and could start from.)
+  tape.backward(sinter::sum(y * load(c, "g", setup)));
+  report.compare("grad_x", x.grad(), limit);
+  for (const sinter::NamedParameter& parameter : module.parameters()) {
+    report.compare("grad_param_" + parameter.name, parameter.grad(), limit);
+  }
+}
+
+}  // namespace
+
+void check_linear(const Case& c, const Setup& setup, Report& report) {
+  Arguments args(c);
+  sinter::Linear layer(args.get<std::int64_t>("in_features"),
+                       args.get<std::int64_t>("out_features"),
+                       {.bias = args.get<bool>("bias", true)});
+  args.require_all_read();
+  check_module(layer, c, setup, report);
+}
+
+void check_flatten(const Case& c, const Setup& setup, Report& report) {
+  Arguments args(c);
+  sinter::Flatten layer(args.get<int>("start_dim", 1));
+  args.require_all_read();
+  check_module(layer, c, setup, report);
+}
+
+}  // namespace golden

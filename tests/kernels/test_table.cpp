@@ -1,0 +1,70 @@
+// The op table as a whole.
+
+#include <set>
+#include <string>
+
+#include <doctest/doctest.h>
+
+#include <sinter/kernels/ops.h>
+
+namespace sinter {
+namespace {
+
+TEST_CASE("every op has a name of its own and a CPU kernel, which is the reference") {
+  std::set<std::string> names;
+  for (const ops::OpInfo& op : ops::table()) {
+    CAPTURE(op.name);
+    CHECK(op.cpu);
+    CHECK(names.insert(op.name).second);
+  }
+  for (const char* name : {"activation_forward",
+                           "activation_backward",
+                           "dropout",
+                           "add",
+                           "subtract",
+                           "multiply",
+                           "divide",
+                           "affine",
+                           "accumulate",
+                           "sum_to",
+                           "matmul",
+                           "linear_forward",
+                           "cross_entropy",
+                           "mse_loss",
+                           "softmax",
+                           "argmax",
+                           "gather_normalise",
+                           "gather_rows",
+                           "sgd_update",
+                           "adam_update"}) {
+    CAPTURE(name);
+    CHECK(names.contains(name));
+  }
+}
+
+TEST_CASE("the table says of an op what the op says of itself") {
+  const auto row = [](const char* name) {
+    for (const ops::OpInfo& op : ops::table()) {
+      if (std::string(op.name) == name) {
+        return op;
+      }
+    }
+    return ops::OpInfo{};
+  };
+  const auto same = [&row](const auto& op) {
+    CAPTURE(op.name);
+    CHECK(row(op.name).cpu == (op.cpu != nullptr));
+    CHECK(row(op.name).cuda == (op.cuda != nullptr));
+  };
+  same(ops::activation_forward);
+  same(ops::activation_backward);
+  same(ops::add);
+  same(ops::matmul);
+  same(ops::linear_forward);
+  same(ops::cross_entropy);
+  same(ops::sgd_update);
+  same(ops::adam_update);
+}
+
+}  // namespace
+}  // namespace sinter
