@@ -21,6 +21,7 @@
 #include <sinter/runtime/generator.h>
 #include <sinter/runtime/log.h>
 #include <sinter/runtime/parallel.h>
+#include <sinter/runtime/paths.h>
 #include <sinter/runtime/pool.h>
 #include <sinter/runtime/tensor.h>
 #include <sinter/training/dataset.h>

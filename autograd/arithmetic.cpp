@@ -62,9 +62,11 @@ Tensor& in_place(const BinaryOp& op, Tensor& y, const Tensor& x, GradientOfX gra
   Recording recording(op.name, {y, x});
   op(y, is_overwritten(x, y) ? x.clone() : x, y);
   if (recording) {
-    recording.finish(y, [shape = x.shape(), gradient_of_x](Backward& b) {
+    recording.finish_in_place(y, [shape = x.shape(), gradient_of_x](Backward& b) {
       b.give(0, b.grad());
-      give_summed(b, 1, shape, gradient_of_x(b.grad()));
+      if (b.needs(1)) {
+        give_summed(b, 1, shape, gradient_of_x(b.grad()));
+      }
     });
   }
   return y;
@@ -78,8 +80,8 @@ Tensor& affine_in_place(Tensor& y, double scale, double shift) {
   Recording recording("affine", {y});
   ops::affine(y, y, scale, shift);
   if (recording) {
-    recording.finish(y,
-                     [scale](Backward& b) { b.give(0, scale == 1 ? b.grad() : b.grad() * scale); });
+    recording.finish_in_place(
+        y, [scale](Backward& b) { b.give(0, scale == 1 ? b.grad() : b.grad() * scale); });
   }
   return y;
 }
@@ -107,31 +109,37 @@ Tensor operator-(const Tensor& a, const Tensor& b) {
 }
 
 Tensor operator*(const Tensor& a, const Tensor& b) {
+  Recording recording("multiply", {a, b});
   Tensor y = compute(ops::multiply, a, b);
-  record("multiply", {a, b}, y, [left = Saved(a), right = Saved(b)](Backward& back) {
-    const Tensor& x = back.saved(left);
-    const Tensor& z = back.saved(right);
-    if (back.needs(0)) {
-      give_summed(back, 0, x.shape(), back.grad() * z);
-    }
-    if (back.needs(1)) {
-      give_summed(back, 1, z.shape(), back.grad() * x);
-    }
-  });
+  if (recording) {
+    recording.finish(
+        y, [left = a.shape(), right = b.shape(), x = recording.needs(1) ? Saved(a) : Saved(),
+            z = recording.needs(0) ? Saved(b) : Saved()](Backward& back) {
+          if (back.needs(0)) {
+            give_summed(back, 0, left, back.grad() * back.saved(z));
+          }
+          if (back.needs(1)) {
+            give_summed(back, 1, right, back.grad() * back.saved(x));
+          }
+        });
+  }
   return y;
 }
 
 Tensor operator/(const Tensor& a, const Tensor& b) {
+  Recording recording("divide", {a, b});
   Tensor y = compute(ops::divide, a, b);
-  record("divide", {a, b}, y, [left = Saved(a), right = Saved(b)](Backward& back) {
-    const Tensor& x = back.saved(left);
-    const Tensor& z = back.saved(right);
-    const Tensor by_x = back.grad() / z;
-    give_summed(back, 0, x.shape(), by_x);
-    if (back.needs(1)) {
-      give_summed(back, 1, z.shape(), -(by_x * x) / z);
-    }
-  });
+  if (recording) {
+    recording.finish(y, [left = a.shape(), right = b.shape(), z = Saved(b),
+                         x = recording.needs(1) ? Saved(a) : Saved()](Backward& back) {
+      const Tensor& divisor = back.saved(z);
+      const Tensor by_x = back.grad() / divisor;
+      give_summed(back, 0, left, by_x);
+      if (back.needs(1)) {
+        give_summed(back, 1, right, -(by_x * back.saved(x)) / divisor);
+      }
+    });
+  }
   return y;
 }
 
@@ -182,7 +190,7 @@ Tensor rows(const Tensor& x, std::int64_t begin, std::int64_t end) {
 Tensor flatten(const Tensor& x, int start_dim) {
   const Shape& shape = x.shape();
   const int start = start_dim < 0 ? start_dim + shape.rank() : start_dim;
-  check(start >= 0 && (start < shape.rank() || start == 1), "flatten: start_dim ", start_dim,
+  check(start >= 0 && start < shape.rank(), "flatten: start_dim ", start_dim,
         " does not exist in shape ", shape);
   std::vector<std::int64_t> sizes;
   std::int64_t rest = 1;
@@ -207,30 +215,33 @@ Tensor matmul(const Tensor& a, const Tensor& b, bool transpose_a, bool transpose
   check(b.size(transpose_b ? 1 : 0) == k, "matmul: the inner sizes of ", a.shape(),
         transpose_a ? " transposed" : "", " and ", b.shape(), transpose_b ? " transposed" : "",
         " differ");
+  Recording recording("matmul", {a, b});
   Tensor y = Tensor::empty({m, n}, a.dtype(), a.device());
   ops::matmul(a, b, y, {.transpose_a = transpose_a, .transpose_b = transpose_b});
+  if (!recording) {
+    return y;
+  }
   // With A' and B' the factors as they enter: dA' = dy B'^T and dB' = A'^T dy, and a factor that
   // entered transposed gets the transpose of that.
-  record("matmul", {a, b}, y,
-         [left = Saved(a), right = Saved(b), transpose_a, transpose_b](Backward& back) {
-           const Tensor& dy = back.grad();
-           const Tensor& x = back.saved(left);
-           const Tensor& z = back.saved(right);
-           back.write(0, x.shape(), [&](Tensor& dx, bool accumulate) {
-             if (transpose_a) {
-               ops::matmul(z, dy, dx, {transpose_b, true, accumulate});
-             } else {
-               ops::matmul(dy, z, dx, {false, !transpose_b, accumulate});
-             }
-           });
-           back.write(1, z.shape(), [&](Tensor& dz, bool accumulate) {
-             if (transpose_b) {
-               ops::matmul(dy, x, dz, {true, transpose_a, accumulate});
-             } else {
-               ops::matmul(x, dy, dz, {!transpose_a, false, accumulate});
-             }
-           });
-         });
+  recording.finish(y, [left = a.shape(), right = b.shape(), transpose_a, transpose_b,
+                       x = recording.needs(1) ? Saved(a) : Saved(),
+                       z = recording.needs(0) ? Saved(b) : Saved()](Backward& back) {
+    const Tensor& dy = back.grad();
+    back.write(0, left, [&](Tensor& dx, bool accumulate) {
+      if (transpose_a) {
+        ops::matmul(back.saved(z), dy, dx, {transpose_b, true, accumulate});
+      } else {
+        ops::matmul(dy, back.saved(z), dx, {false, !transpose_b, accumulate});
+      }
+    });
+    back.write(1, right, [&](Tensor& dz, bool accumulate) {
+      if (transpose_b) {
+        ops::matmul(dy, back.saved(x), dz, {true, transpose_a, accumulate});
+      } else {
+        ops::matmul(back.saved(x), dy, dz, {!transpose_a, false, accumulate});
+      }
+    });
+  });
   return y;
 }
 

@@ -77,14 +77,18 @@ inline Tensor detached(const Tensor& x) { return x.detach(); }
 /// computed, which an in-place function overwrites. Undefined inputs are allowed and need nothing.
 class Recording {
  public:
-  /// Throws Error for an input that belongs to another tape, or that was written to in place since
-  /// it was recorded.
+  /// Throws Error for an input that belongs to another tape, or whose elements were written to in
+  /// place through another handle.
   Recording(std::string_view name,
             std::initializer_list<std::reference_wrapper<const Tensor>> inputs);
   /// Whether there is a tape and an input needs a gradient. If not, there is nothing to keep.
   explicit operator bool() const { return tape_ != nullptr; }
   /// Makes `output` the value of this function. Call it only where the recording is on.
   void finish(Tensor& output, std::function<void(Backward&)> backward);
+  /// The same for a function that overwrote the elements of its first input, which is `output`.
+  void finish_in_place(Tensor& output, std::function<void(Backward&)> backward);
+  /// Whether backward will want the gradient of this input: what only it needs is not kept if not.
+  bool needs(int input) const;
 
  private:
   Tape* tape_ = nullptr;

@@ -108,8 +108,7 @@ struct MseOptions {
   Reduction reduction = Reduction::mean;
 };
 
-/// The squared difference of two tensors of one shape; of none, the mean is 0. No gradient goes to
-/// the target.
+/// The squared difference of two tensors of one shape; of none, the mean is 0.
 Tensor mse_loss(const Tensor& x, const Tensor& target, const MseOptions& options = {});
 
 // Not differentiable. ---------------------------------------------------------------------------

@@ -98,8 +98,8 @@ void check_linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {
   check(x.rank() >= 1 && x.shape().last() == in, "linear: expected an input of [..., ", in,
         "], got ", x.shape(), unflattened ? "; put a Flatten before it" : "");
   check(x.dtype() == weight.dtype() && (!bias.defined() || bias.dtype() == x.dtype()),
-        "linear: the input is ", x.dtype(), " and the weight ", weight.dtype(),
-        "; convert one with to(dtype)");
+        "linear: the input is ", x.dtype(), ", the weight ", weight.dtype(), " and the bias ",
+        bias.defined() ? name_of(bias.dtype()) : "absent", "; convert with to(dtype)");
 }
 
 // `act` unset: the product and the bias alone.
@@ -118,26 +118,24 @@ Tensor linear_then(const Tensor& x, const Tensor& weight, const Tensor& bias,
   }
   // Without activation and dropout, the gradient of the product is the one that comes in.
   const bool has_pass = act.has_value();
-  recording.finish(y, [args, has_pass, x_kept = Saved(x), w_kept = Saved(weight),
+  recording.finish(y, [args, has_pass, rows = x.shape().rows(), out = weight.size(0),
+                       in = weight.size(1), x_kept = recording.needs(1) ? Saved(x) : Saved(),
+                       w_kept = recording.needs(0) ? Saved(weight) : Saved(),
                        kept = has_pass ? Saved(keeps_z ? z : y) : Saved()](Backward& b) {
     Tensor dz = b.grad();
     if (has_pass) {
       dz = Tensor::empty(b.grad().shape(), b.grad().dtype(), b.grad().device());
       ops::activation_backward(b.saved(kept), b.grad(), dz, args);
     }
-    const Tensor& in = b.saved(x_kept);
-    const Tensor& w = b.saved(w_kept);
-    const std::int64_t rows = in.shape().rows();
-    const Tensor dz_matrix = dz.reshape({rows, w.size(0)});
-    const Tensor in_matrix = in.reshape({rows, w.size(1)});
-    b.write(0, {rows, w.size(1)}, [&](Tensor& dx, bool accumulate) {
-      ops::matmul(dz_matrix, w, dx, {.accumulate = accumulate});
+    const Tensor dz_matrix = dz.reshape({rows, out});
+    b.write(0, {rows, in}, [&](Tensor& dx, bool accumulate) {
+      ops::matmul(dz_matrix, b.saved(w_kept), dx, {.accumulate = accumulate});
     });
-    b.write(1, w.shape(), [&](Tensor& dw, bool accumulate) {
-      ops::matmul(dz_matrix, in_matrix, dw, {.transpose_a = true, .accumulate = accumulate});
+    b.write(1, {out, in}, [&](Tensor& dw, bool accumulate) {
+      ops::matmul(dz_matrix, b.saved(x_kept).reshape({rows, in}), dw,
+                  {.transpose_a = true, .accumulate = accumulate});
     });
-    b.write(2, {w.size(0)},
-            [&](Tensor& db, bool accumulate) { ops::sum_to(dz_matrix, db, accumulate); });
+    b.write(2, {out}, [&](Tensor& db, bool accumulate) { ops::sum_to(dz_matrix, db, accumulate); });
   });
   return y;
 }

@@ -6,14 +6,13 @@ namespace sinter {
 namespace {
 
 // dx = dy * gradient; for Reduction::none dy has one value a row (or an element).
-void give_scaled(Backward& b, const Tensor& gradient) {
+Tensor scaled(const Backward& b, const Tensor& gradient) {
   if (b.grad_is_one()) {
-    b.give(0, gradient);
-    return;
+    return gradient;
   }
   const Tensor& dy = b.grad();
   const bool one_a_row = dy.rank() == 1 && gradient.rank() == 2;
-  b.give(0, gradient * (one_a_row ? dy.reshape({dy.numel(), 1}) : dy));
+  return gradient * (one_a_row ? dy.reshape({dy.numel(), 1}) : dy);
 }
 
 bool is_label_type(DType dtype) {
@@ -28,8 +27,9 @@ Tensor cross_entropy(const Tensor& logits, const Tensor& labels,
         "cross_entropy: expected logits [rows, classes] of a floating type, got ", logits.dtype(),
         " ", logits.shape());
   check(logits.size(1) > 0, "cross_entropy: logits ", logits.shape(), " have no classes");
-  const bool one_hot = labels.defined() && labels.shape() == logits.shape();
-  check(labels.defined() && is_label_type(labels.dtype()),
+  check(labels.defined(), "cross_entropy: the labels are undefined");
+  const bool one_hot = labels.shape() == logits.shape();
+  check(is_label_type(labels.dtype()),
         "cross_entropy: labels must be class "
         "numbers of type int64, int32 or uint8, got ",
         labels.dtype(), " ", labels.shape(),
@@ -52,7 +52,7 @@ Tensor cross_entropy(const Tensor& logits, const Tensor& labels,
   ops::cross_entropy(logits, labels, weights, loss, gradient,
                      {options.reduction, options.label_smoothing, options.ignore_index});
   if (recording) {
-    recording.finish(loss, [gradient](Backward& b) { give_scaled(b, gradient); });
+    recording.finish(loss, [gradient](Backward& b) { b.give(0, scaled(b, gradient)); });
   }
   return loss;
 }
@@ -62,13 +62,19 @@ Tensor mse_loss(const Tensor& x, const Tensor& target, const MseOptions& options
             x.dtype() == target.dtype() && is_floating(x.dtype()),
         "mse_loss: input and target must have one shape and one floating type, got ", x.dtype(),
         " ", x.shape(), " and ", target.dtype(), " ", target.shape());
-  Recording recording("mse_loss", {x});
+  Recording recording("mse_loss", {x, target});
   const Shape loss_shape = options.reduction == Reduction::none ? x.shape() : Shape{};
   Tensor loss = Tensor::empty(loss_shape, x.dtype(), x.device());
   Tensor gradient = recording ? Tensor::empty(x.shape(), x.dtype(), x.device()) : Tensor{};
   ops::mse_loss(x, target, loss, gradient, options.reduction);
   if (recording) {
-    recording.finish(loss, [gradient](Backward& b) { give_scaled(b, gradient); });
+    recording.finish(loss, [gradient](Backward& b) {
+      const Tensor dx = scaled(b, gradient);
+      b.give(0, dx);
+      if (b.needs(1)) {
+        b.give(1, -dx);
+      }
+    });
   }
   return loss;
 }

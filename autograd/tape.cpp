@@ -10,12 +10,12 @@
 namespace sinter {
 namespace {
 
-thread_local Tape* top = nullptr;
+thread_local detail::TapeScope* top = nullptr;
 std::atomic<std::uint64_t> next_id{1};
 
 // A tape of this length is most likely a loop of forwards that forgot backward, or put the tape
 // outside the loop; its memory grows with every call.
-constexpr std::size_t suspicious_length = 100'000;
+constexpr std::size_t suspicious_length = 10'000;
 
 // The caller is about to drop `gradient`: whether nobody else has its elements.
 bool is_sole_owner(const Tensor& gradient) {
@@ -35,26 +35,26 @@ void add_into(Tensor& sum, const Tensor& term) {
 
 }  // namespace
 
-Tape::Tape() : id_(next_id++), outer_(std::exchange(top, this)) {}
+namespace detail {
 
-Tape::~Tape() {
-  // Tapes of one thread nest, but one held by pointer may go out of order.
-  if (top == this) {
-    top = outer_;
-    return;
+TapeScope::TapeScope(Tape* tape) : tape_(tape), outer_(std::exchange(top, this)) {}
+
+TapeScope::~TapeScope() {
+  TapeScope** link = &top;
+  while (*link != nullptr && *link != this) {
+    link = &(*link)->outer_;
   }
-  for (Tape* tape = top; tape != nullptr; tape = tape->outer_) {
-    if (tape->outer_ == this) {
-      tape->outer_ = outer_;
-      return;
-    }
+  if (*link == this) {
+    *link = outer_;
   }
 }
 
-Tape* Tape::current() { return top; }
+}  // namespace detail
 
-NoTape::NoTape() : outer_(std::exchange(top, nullptr)) {}
-NoTape::~NoTape() { top = outer_; }
+Tape::Tape() : id_(next_id++) {}
+Tape::~Tape() = default;
+
+Tape* Tape::current() { return top == nullptr ? nullptr : top->tape(); }
 
 void Tape::uses(const std::shared_ptr<Generator>& generator) {
   if (std::ranges::find(generators_, generator) == generators_.end()) {
@@ -89,7 +89,7 @@ void Tape::run(const Tensor& value, Tensor gradient, bool seeded_with_one) {
   const NoTape suspended;
   const auto last = static_cast<std::size_t>(value.slot().index);
   gradients_.resize(nodes_.size());
-  gradients_[last] = std::move(gradient).reshape(nodes_[last].shape);
+  gradients_[last] = std::move(gradient).reshape(nodes_[last].kind.shape);
   try {
     for (std::size_t i = last + 1; i-- > 0;) {
       Node& node = nodes_[i];
@@ -121,7 +121,9 @@ void Tape::run(const Tensor& value, Tensor gradient, bool seeded_with_one) {
 }
 
 bool needs_gradient(const Tensor& x) {
-  return top != nullptr && x.defined() && (x.leaf() != nullptr || x.slot().tape != 0);
+  const Tape* tape = Tape::current();
+  return tape != nullptr && x.defined() &&
+         (x.leaf() != nullptr || x.slot().tape != 0 || x.storage()->written_on_tape() == tape->id_);
 }
 
 Recording::Recording(std::string_view name,
@@ -129,34 +131,42 @@ Recording::Recording(std::string_view name,
   if (!std::ranges::any_of(inputs, [](const Tensor& x) { return needs_gradient(x); })) {
     return;
   }
+  Tape* const tape = Tape::current();
   node_.name = name;
   node_.inputs.reserve(inputs.size());
   for (const Tensor& input : inputs) {
     Tape::Edge edge;
     const TapeSlot& slot = input.slot();
     if (slot.tape != 0) {
-      check(slot.tape == top->id_, name, ": an input of shape ", input.shape(),
+      check(slot.tape == tape->id_, name, ": an input of shape ", input.shape(),
             " was recorded by another tape, or by one that has gone; detach() it, or keep numbers "
             "with item()");
-      check(!top->done_, name,
+      check(!tape->done_, name,
             ": backward has already run on this tape; make a new Tape for each "
             "forward pass");
       check(slot.version == input.version(), name, ": an input of shape ", input.shape(),
             " was written to in place since it was recorded, through another handle");
       edge.node = slot.index;
-    } else {
+    } else if (input.defined()) {
+      check(input.storage()->written_on_tape() != tape->id_, name, ": an input of shape ",
+            input.shape(),
+            " shares its elements with a tensor that was written to in place on this "
+            "tape; use the handle that was written to");
       edge.leaf = input.leaf();
     }
     node_.inputs.push_back(std::move(edge));
   }
-  tape_ = top;
+  tape_ = tape;
+}
+
+void Recording::finish_in_place(Tensor& output, std::function<void(Backward&)> backward) {
+  output.storage()->set_written_on_tape(tape_->id_);
+  finish(output, std::move(backward));
 }
 
 void Recording::finish(Tensor& output, std::function<void(Backward&)> backward) {
   node_.backward = std::move(backward);
-  node_.shape = output.shape();
-  node_.dtype = output.dtype();
-  node_.device = output.device();
+  node_.kind = {output.shape(), output.dtype(), output.device()};
   const auto index = static_cast<std::int32_t>(tape_->nodes_.size());
   tape_->nodes_.push_back(std::move(node_));
   output.set_leaf(nullptr);
@@ -168,11 +178,20 @@ void Recording::finish(Tensor& output, std::function<void(Backward&)> backward) 
   }
 }
 
+Tape::Kind Tape::kind_of(const Edge& edge) const {
+  return edge.leaf ? Kind{edge.leaf->shape, edge.leaf->dtype, edge.leaf->device}
+                   : nodes_[static_cast<std::size_t>(edge.node)].kind;
+}
+
+bool Recording::needs(int input) const {
+  const auto i = static_cast<std::size_t>(input);
+  return i < node_.inputs.size() && node_.inputs[i].wanted();  // none where the recording is off
+}
+
 bool Backward::needs(int input) const {
   check(input >= 0 && static_cast<std::size_t>(input) < node_.inputs.size(), node_.name,
         ": its backward speaks of input ", input, ", but ", node_.inputs.size(), " were recorded");
-  const Tape::Edge& edge = node_.inputs[static_cast<std::size_t>(input)];
-  return edge.node >= 0 || edge.leaf != nullptr;
+  return node_.inputs[static_cast<std::size_t>(input)].wanted();
 }
 
 const Tensor& Backward::saved(const Saved& saved) const {
@@ -188,10 +207,12 @@ void Backward::give(int input, const Tensor& gradient) {
     return;
   }
   const Tape::Edge& edge = node_.inputs[static_cast<std::size_t>(input)];
-  const Shape& shape =
-      edge.leaf ? edge.leaf->shape : tape_.nodes_[static_cast<std::size_t>(edge.node)].shape;
-  check(gradient.numel() == shape.numel(), node_.name, ": its backward gave a gradient of shape ",
-        gradient.shape(), " for input ", input, " of shape ", shape);
+  const auto [shape, dtype, device] = tape_.kind_of(edge);
+  check(gradient.defined() && gradient.numel() == shape.numel() && gradient.dtype() == dtype &&
+            gradient.device() == device,
+        node_.name, ": its backward gave a gradient of ", gradient.dtype(), " ", gradient.shape(),
+        " on ", gradient.device(), " for input ", input, ", which is ", dtype, " ", shape, " on ",
+        device);
   Tensor* kept =
       edge.leaf ? &edge.leaf->grad : &tape_.gradients_[static_cast<std::size_t>(edge.node)];
   const bool first = edge.leaf ? !edge.leaf->fresh : !kept->defined();
@@ -219,10 +240,11 @@ void Backward::write(int input, const Shape& shape,
     return;
   }
   const Tape::Edge& edge = node_.inputs[static_cast<std::size_t>(input)];
+  const auto kind = tape_.kind_of(edge);
   if (edge.leaf) {
     Leaf& leaf = *edge.leaf;
     if (!leaf.grad.defined()) {
-      leaf.grad = Tensor::empty(leaf.shape, grad_.dtype(), grad_.device());
+      leaf.grad = Tensor::empty(leaf.shape, kind.dtype, kind.device);
     }
     Tensor shaped = leaf.grad.reshape(shape);
     compute(shaped, leaf.fresh);
@@ -234,7 +256,7 @@ void Backward::write(int input, const Shape& shape,
     Tensor shaped = kept.reshape(shape);
     compute(shaped, true);
   } else {
-    Tensor fresh = Tensor::empty(shape, grad_.dtype(), grad_.device());
+    Tensor fresh = Tensor::empty(shape, kind.dtype, kind.device);
     compute(fresh, false);
     give(input, fresh);
   }

@@ -16,6 +16,27 @@
 namespace sinter {
 
 class Backward;
+class Tape;
+
+namespace detail {
+
+/// An entry of the thread's stack of tapes, of which the latest records; null stands for none. It
+/// takes itself out of the stack wherever in it it is.
+class TapeScope {
+ public:
+  explicit TapeScope(Tape* tape);
+  ~TapeScope();
+  TapeScope(const TapeScope&) = delete;
+  TapeScope& operator=(const TapeScope&) = delete;
+
+  Tape* tape() const { return tape_; }
+
+ private:
+  Tape* tape_;
+  TapeScope* outer_;
+};
+
+}  // namespace detail
 
 /// Records every differentiable function that this thread calls on values that need a gradient,
 /// from construction to destruction; the latest tape of a thread records. A value belongs to its
@@ -47,26 +68,34 @@ class Tape {
  private:
   friend class Recording;
   friend class Backward;
-  friend class NoTape;
+  friend bool needs_gradient(const Tensor& x);
 
+  /// What a gradient must be.
+  struct Kind {
+    Shape shape;
+    DType dtype = DType::float32;
+    Device device;
+  };
   /// Whence an input of a node gets its value: another node, a leaf, or neither.
   struct Edge {
     std::int32_t node = -1;
     std::shared_ptr<Leaf> leaf;
+
+    bool wanted() const { return node >= 0 || leaf != nullptr; }
   };
   struct Node {
     std::string name;
     std::vector<Edge> inputs;
     std::function<void(Backward&)> backward;
-    Shape shape;
-    DType dtype;
-    Device device;
+    Kind kind;  ///< of the output
   };
+
+  Kind kind_of(const Edge& edge) const;
 
   void run(const Tensor& value, Tensor gradient, bool seeded_with_one);
 
+  detail::TapeScope scope_{this};
   std::uint64_t id_;
-  Tape* outer_;
   std::vector<Node> nodes_;
   std::vector<Tensor> gradients_;
   std::vector<std::shared_ptr<Generator>> generators_;
@@ -75,14 +104,8 @@ class Tape {
 
 /// Nothing is recorded on this thread while it lives: evaluation inside a training step.
 class NoTape {
- public:
-  NoTape();
-  ~NoTape();
-  NoTape(const NoTape&) = delete;
-  NoTape& operator=(const NoTape&) = delete;
-
  private:
-  Tape* outer_;
+  detail::TapeScope scope_{nullptr};
 };
 
 }  // namespace sinter

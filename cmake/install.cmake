@@ -3,7 +3,7 @@ include(CMakePackageConfigHelpers)
 install(TARGETS sinter EXPORT sinterTargets)
 foreach(_room IN LISTS SINTER_ROOMS)
   install(DIRECTORY ${_room} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/sinter
-    FILES_MATCHING PATTERN "*.h" PATTERN "isa" EXCLUDE PATTERN "kernels/cpu" EXCLUDE)
+    FILES_MATCHING PATTERN "*.h" PATTERN "kernels/cpu" EXCLUDE PATTERN "cuda" EXCLUDE)
 endforeach()
 install(FILES sinter.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/sinter)
 install(EXPORT sinterTargets NAMESPACE sinter:: DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/sinter)

@@ -14,7 +14,7 @@ std::atomic<FallbackPolicy> policy{FallbackPolicy::warn};
 std::mutex counts_mutex;
 
 std::map<std::string, std::int64_t, std::less<>>& counts() {
-  static std::map<std::string, std::int64_t, std::less<>> instance;
+  static auto& instance = *new std::map<std::string, std::int64_t, std::less<>>;
   return instance;
 }
 

@@ -58,11 +58,8 @@ class CallSite {
  public:
   explicit CallSite(const char* op) : op_(op) {}
   void see(const In& arg) { see(*arg); }
-  void see(const Out& arg) {
-    see(*arg);
-    arg->bump_version();
-  }
-  void see(const InOut& arg) { see(static_cast<const Out&>(arg)); }
+  void see(const Out& arg) { see(*arg); }
+  void see(const InOut& arg) { see(*arg); }
   template <class Other>
   void see(const Other&) {}
 
@@ -79,6 +76,12 @@ class CallSite {
   bool seen_ = false;
   bool has_16_bit_ = false;
 };
+
+/// A kernel is about to write: even one that fails half way has.
+inline void mark_written(const Out& arg) { arg->bump_version(); }
+inline void mark_written(const InOut& arg) { arg->bump_version(); }
+template <class Other>
+void mark_written(const Other&) {}
 
 /// The stand-in for an argument on the reference path: on the CPU, 16-bit elements as float32.
 Tensor staged_copy(const Tensor& tensor);
@@ -146,6 +149,7 @@ struct Op {
       std::apply([](auto&... arg) { (arg.finish(), ...); }, staged);
       return;
     }
+    (detail::mark_written(args), ...);
     kernel(args...);
   }
 

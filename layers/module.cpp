@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <functional>
 #include <map>
 #include <mutex>
@@ -45,7 +46,10 @@ struct ParameterWalk : Members {
     prefix = std::move(outer);
   }
   void parameter(std::string_view name, Parameter& parameter) override {
-    if (parameter.present()) {
+    // A parameter that two places share is one, under the name of the first, as in torch.
+    const bool known = std::ranges::any_of(
+        found, [&](const NamedParameter& other) { return other.state == parameter.state(); });
+    if (parameter.present() && !known) {
       found.push_back({join(prefix, name), parameter.state()});
     }
   }
@@ -122,18 +126,21 @@ std::string Module::text() const { return "module"; }
 
 void Module::attach() {
   if (!attached_) {
+    if (!origin_) {  // moved from, and now in use again
+      origin_ = std::make_shared<Origin>();
+    }
     adopt(generator_ ? generator_ : std::make_shared<Generator>(origin_->get()));
   }
 }
 
 void Module::adopt(const std::shared_ptr<Generator>& generator) {
+  for (const NamedParameter& parameter : collect(*this)) {
+    parameter.state->initialise(*generator);
+  }
   detail::for_each_module(*this, [&](const std::string&, Module& module) {
     module.generator_ = generator;
     module.attached_ = true;
   });
-  for (const NamedParameter& parameter : collect(*this)) {
-    parameter.state->initialise(*generator);
-  }
 }
 
 void Module::train(bool on) {

@@ -11,15 +11,15 @@ void ParameterState::initialise(Generator& generator) {
   if (value.defined()) {
     return;
   }
-  std::vector<double> drawn(static_cast<std::size_t>(shape.numel()), initial.low);
+  Tensor drawn = Tensor::full(shape, initial.low, DType::float64);
   if (initial.low != initial.high) {
-    for (std::size_t i = 0; i < drawn.size(); ++i) {
-      const double u =
-          math::uniform_double(generator.seed(), math::Domain::initial_weights, ordinal, i);
-      drawn[i] = initial.low + (initial.high - initial.low) * u;
+    for (std::int64_t i = 0; i < shape.numel(); ++i) {
+      const double u = math::uniform_double(generator.seed(), math::Domain::initial_weights,
+                                            ordinal, static_cast<std::uint64_t>(i));
+      drawn.data<double>()[i] = initial.low + (initial.high - initial.low) * u;
     }
   }
-  rebind(Tensor::from(drawn, shape).to(dtype).to(device));
+  rebind(drawn.to(dtype).to(device));
 }
 
 void ParameterState::rebind(Tensor tensor) {
@@ -31,6 +31,8 @@ void ParameterState::rebind(Tensor tensor) {
     leaf_ = std::make_shared<Leaf>();
     leaf_->shape = shape;
   }
+  leaf_->dtype = dtype;
+  leaf_->device = device;
   value.set_leaf(leaf_);
 }
 
@@ -52,7 +54,7 @@ Parameter::Parameter(const Parameter& other) {
   state_->initial = from.initial;
   state_->trainable = from.trainable;
   if (from.value.defined()) {
-    state_->rebind(from.value.clone());
+    state_->rebind(from.value.detach().clone());
   }
 }
 
@@ -172,11 +174,13 @@ void move_parameters(const Parameters& parameters, Device device, DType dtype) {
     if (state.device == device && state.dtype == dtype) {
       continue;
     }
+    // Made first: without memory for it, nothing has changed.
+    Tensor moved = state.value.defined() ? state.value.detach().to(dtype).to(device) : Tensor{};
     state.device = device;
     state.dtype = dtype;
-    if (state.value.defined()) {
+    if (moved.defined()) {
       state.value.clear_grad();
-      state.rebind(state.value.detach().to(dtype).to(device));
+      state.rebind(std::move(moved));
       if (const auto& leaf = state.value.leaf()) {
         leaf->grad = {};
       }

@@ -87,7 +87,7 @@ std::int64_t padded_numel(const ParameterState& parameter);
 /// Lays the parameters out in one flat buffer for each type, in order, keeping values and
 /// gradients; does nothing where they are so already. All of them must have been drawn.
 void lay_out_flat(const Parameters& parameters);
-/// Moves values to `device` and `dtype` and lays them out there. Gradients are dropped.
+/// Moves values to `device` and `dtype`, where they are yet to be laid out. Gradients are dropped.
 void move_parameters(const Parameters& parameters, Device device, DType dtype);
 
 }  // namespace sinter

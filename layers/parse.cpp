@@ -1,4 +1,5 @@
 // Reads the text form of a model.
+#include <algorithm>
 #include <cctype>
 #include <charconv>
 #include <functional>
@@ -104,6 +105,7 @@ class Reader {
     }
     do {
       skip_space();
+      const std::size_t begin = at_;
       Argument argument{{}, {}, at_};
       argument.value = word("_.+-");
       if (take("=")) {
@@ -113,6 +115,13 @@ class Reader {
       }
       if (argument.value.empty()) {
         out.fail(at_, "expected a value");
+      }
+      const bool again = !argument.name.empty() &&
+                         std::ranges::any_of(out.arguments, [&](const Argument& earlier) {
+                           return earlier.name == argument.name;
+                         });
+      if (again) {
+        out.fail(begin, argument.name + " is given twice");
       }
       out.arguments.push_back(std::move(argument));
     } while (take(","));

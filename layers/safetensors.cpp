@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include <sinter/layers/safetensors.h>
+#include <sinter/runtime/paths.h>
 
 namespace sinter {
 namespace {
@@ -41,7 +42,7 @@ const char* type_name(DType dtype) {
 class FileReader {
  public:
   explicit FileReader(const std::filesystem::path& path)
-      : path_(std::filesystem::absolute(path)), in_(path_, std::ios::binary) {
+      : path_(full_path(path)), in_(path_, std::ios::binary) {
     require(in_.good(), "cannot be opened");
     std::error_code failure;
     size_ = std::filesystem::file_size(path_, failure);
@@ -168,7 +169,7 @@ class FileReader {
 TensorFile read_safetensors(const std::filesystem::path& path) { return FileReader(path).read(); }
 
 void write_safetensors(const std::filesystem::path& path, const TensorFile& file) {
-  const std::filesystem::path absolute = std::filesystem::absolute(path);
+  const std::filesystem::path absolute = full_path(path);
   Json header = Json::object();
   if (!file.metadata.empty()) {
     header["__metadata__"] = file.metadata;

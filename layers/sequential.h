@@ -37,7 +37,8 @@ class Sequential : public Module {
   /// functions, arguments are positional for linear and named otherwise. Throws Error that points
   /// at the first thing it cannot read.
   static Sequential parse(std::string_view text);
-  /// Reads back with parse() where all layers have a text form.
+  /// Reads back with parse() where all layers have a text form; layers of a nested Sequential stand
+  /// in the row of the outer one.
   std::string text() const override;
 
   /// Appends a layer or a module of one's own, which is copied or moved in.

@@ -2,6 +2,7 @@
 
 #include <sinter/layers/safetensors.h>
 #include <sinter/layers/weights.h>
+#include <sinter/runtime/paths.h>
 
 namespace sinter {
 
@@ -36,7 +37,7 @@ void load_weights(Module& model, const std::filesystem::path& path) {
     unexpected += known ? "" : " " + name;
   }
   check(missing.empty() && different.empty() && unexpected.empty(), "weights file ",
-        std::filesystem::absolute(path).string(),
+        full_path(path).string(),
         " is for another model:", missing.empty() ? "" : " missing:" + missing + ";",
         unexpected.empty() ? "" : " unexpected:" + unexpected + ";",
         different.empty() ? "" : " different:" + different + ";");

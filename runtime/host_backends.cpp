@@ -1,5 +1,6 @@
 // The two devices of host memory: the CPU, and the fake device that tests count with.
 #include <algorithm>
+#include <cstdint>
 #include <cstdlib>
 #include <cstring>
 #include <mutex>
@@ -22,9 +23,19 @@ void copy_host(int, void* to, const void* from, std::size_t bytes) {
   }
 }
 void fill_host(int, void* to, const void* value, std::size_t size, std::size_t count) {
-  auto* out = static_cast<unsigned char*>(to);
-  for (std::size_t i = 0; i < count; ++i) {
-    std::memcpy(out + i * size, value, size);
+  const auto fill = [&]<class T>(T element) {
+    std::memcpy(&element, value, sizeof(T));
+    std::fill_n(static_cast<T*>(to), count, element);
+  };
+  switch (size) {
+    case 1:
+      return fill(std::uint8_t{});
+    case 2:
+      return fill(std::uint16_t{});
+    case 4:
+      return fill(std::uint32_t{});
+    default:
+      return fill(std::uint64_t{});
   }
 }
 void synchronize_host(int) {}

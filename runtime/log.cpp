@@ -23,10 +23,12 @@ spdlog::level::level_enum level_from_environment() {
 
 // A logger of our own, not in spdlog's registry: the consumer's set-up stays untouched by ours.
 spdlog::logger& logger() {
-  static spdlog::logger instance = [] {
-    spdlog::logger made("sinter", std::make_shared<spdlog::sinks::stderr_color_sink_mt>());
-    made.set_pattern("[%n] %^%l%$: %v");
-    made.set_level(level_from_environment());
+  // Never destroyed: a static object of the program may log on its way out.
+  static spdlog::logger& instance = *[] {
+    auto* made =
+        new spdlog::logger("sinter", std::make_shared<spdlog::sinks::stderr_color_sink_mt>());
+    made->set_pattern("[%n] %^%l%$: %v");
+    made->set_level(level_from_environment());
     return made;
   }();
   return instance;

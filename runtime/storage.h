@@ -33,12 +33,18 @@ class Storage {
   }
   void bump_version() { version_.fetch_add(1, std::memory_order_relaxed); }
 
+  /// The tape that last recorded a write in place to these elements, 0 for none: on that tape only
+  /// the handle which was written through stands for the value.
+  std::uint64_t written_on_tape() const { return written_on_tape_; }
+  void set_written_on_tape(std::uint64_t tape) { written_on_tape_ = tape; }
+
  private:
   Device device_;
   std::byte* data_ = nullptr;
   std::size_t bytes_ = 0;
   std::shared_ptr<Storage> whole_;
   std::atomic<std::uint64_t> version_{0};
+  std::uint64_t written_on_tape_ = 0;
 };
 
 }  // namespace sinter

@@ -1,7 +1,9 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <limits>
 #include <ostream>
+#include <utility>
 
 #include <sinter/runtime/backend.h>
 #include <sinter/runtime/tensor.h>
@@ -39,6 +41,21 @@ To convert(From value) {
     return convert<To>(static_cast<float>(value));
   } else if constexpr (is_16_bit_float<To>) {
     return To(static_cast<float>(value));
+  } else if constexpr (std::is_integral_v<To> && std::is_floating_point_v<From>) {
+    // A cast of what the integer type cannot hold is undefined.
+    constexpr auto low = static_cast<double>(std::numeric_limits<To>::min());
+    constexpr auto high = static_cast<double>(std::numeric_limits<To>::max());
+    const auto wide = static_cast<double>(value);
+    return wide <= low    ? std::numeric_limits<To>::min()
+           : wide >= high ? std::numeric_limits<To>::max()
+           : wide == wide ? static_cast<To>(wide)
+                          : To{0};
+  } else if constexpr (std::is_integral_v<To> && std::is_integral_v<From>) {
+    constexpr auto low = std::numeric_limits<To>::min();
+    constexpr auto high = std::numeric_limits<To>::max();
+    return std::cmp_less(value, low)       ? low
+           : std::cmp_greater(value, high) ? high
+                                           : static_cast<To>(value);
   } else {
     return static_cast<To>(value);
   }
@@ -112,6 +129,8 @@ void Tensor::copy_in(std::span<const std::byte> in, std::size_t count, DType dty
 void Tensor::copy_from(const Tensor& source) {
   require_defined("Tensor::copy_from");
   source.require_defined("Tensor::copy_from");
+  check(source.slot_.tape == 0, "Tensor::copy_from: the source of shape ", source.shape_,
+        " is recorded by a tape and its gradient would be lost; detach() it first");
   check(shape_ == source.shape_ && dtype_ == source.dtype_, "Tensor::copy_from: ", dtype_, " ",
         shape_, " cannot be taken from ", source.dtype_, " ", source.shape_);
   const Device to = device();
@@ -228,6 +247,7 @@ Tensor Tensor::to(DType dtype) const {
 
 Tensor Tensor::clone() const {
   require_defined("Tensor::clone");
+  refuse_recorded("Tensor::clone", "detach() it first");
   Tensor out = empty(shape_, dtype_, device());
   out.copy_from(*this);
   return out;
@@ -254,6 +274,8 @@ Tensor& Tensor::set_requires_grad(bool required) {
   if (!leaf_) {
     leaf_ = std::make_shared<Leaf>();
     leaf_->shape = shape_;
+    leaf_->dtype = dtype_;
+    leaf_->device = device();
   }
   return *this;
 }

@@ -70,9 +70,11 @@ class Tensor {
     return static_cast<const T*>(checked_data(dtype_of<T>));
   }
   template <class T>
-  std::span<const T> values() const {
+  std::span<const T> values() const& {
     return {data<T>(), static_cast<std::size_t>(numel())};
   }
+  template <class T>
+  std::span<const T> values() const&& = delete;  // would dangle
 
   /// Copies all elements out of any device; the span must be of their type and number.
   template <class T>
@@ -90,7 +92,9 @@ class Tensor {
   void copy_from(std::span<const T> in) {
     copy_in(std::as_bytes(in), in.size(), dtype_of<T>);
   }
-  /// Overwrites all elements with those of `source`: same shape and dtype, any device.
+  /// Overwrites all elements with those of `source`: same shape and dtype, any device. Copies
+  /// numbers only; throws Error for a recorded source, whose gradient would be lost: detach() it
+  /// first.
   void copy_from(const Tensor& source);
   void fill(double value);
   /// The only element, as a double. Throws Error unless there is exactly one.
@@ -106,9 +110,11 @@ class Tensor {
   /// On `device`: this tensor itself where it is there already, else a copy. Throws Error for a
   /// recorded value that would have to be copied (the gradient would be lost): detach() it first.
   Tensor to(Device device) const;
-  /// With elements converted (CPU arithmetic: integers to floating types and back, truncating).
+  /// With elements converted, on the CPU. To an integer type it truncates, holds at the ends of the
+  /// type's range, and makes NaN 0.
   Tensor to(DType dtype) const;
-  /// A copy with elements of its own, unknown to any tape.
+  /// A copy with elements of its own, unknown to any tape. Throws Error for a recorded value and
+  /// for a leaf, whose gradient would be lost: detach() it first.
   Tensor clone() const;
   /// The same elements, unknown to any tape.
   Tensor detach() const;
@@ -167,7 +173,9 @@ class Tensor {
 
 /// Where backward leaves the gradient of a leaf.
 struct Leaf {
-  Shape shape;         ///< of the leaf, which its gradient takes
+  Shape shape;  ///< of the leaf, which its gradient takes, as it does type and device
+  DType dtype = DType::float32;
+  Device device;
   Tensor grad;         ///< a slice of the model's flat gradient buffer, or made by backward
   bool fresh = false;  ///< grad holds a gradient that no optimizer step has consumed
 };

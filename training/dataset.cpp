@@ -71,9 +71,8 @@ void Dataset::check_indices(std::span<const std::int64_t> indices) const {
   check(!indices.empty(), "Dataset::batch: no indices; a batch has at least one item");
   const std::int64_t n = size();
   for (const std::int64_t i : indices) {
-    check(i >= 0 && i<n, "Dataset: item ", i, " does not exist, there are ", n, n> 0
-              ? text(" (0 to ", n - 1, ")")
-              : "");
+    check(i >= 0 && i < n, "Dataset: item ", i, " does not exist, there are ", n,
+          ", counted from 0");
   }
 }
 

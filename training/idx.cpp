@@ -12,8 +12,8 @@
 
 #include <zlib.h>
 
+#include <sinter/runtime/paths.h>
 #include <sinter/training/idx.h>
-#include <sinter/training/paths.h>
 
 namespace sinter {
 namespace {

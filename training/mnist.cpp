@@ -4,9 +4,9 @@
 #include <system_error>
 #include <utility>
 
+#include <sinter/runtime/paths.h>
 #include <sinter/training/idx.h>
 #include <sinter/training/mnist.h>
-#include <sinter/training/paths.h>
 
 namespace sinter::datasets {
 namespace {

@@ -72,7 +72,6 @@ void Optimizer::follow_parameters() {
     state = state.to(first.dtype).to(first.device);
   }
   offsets_ = std::move(offsets);
-  elements_ = elements;
 }
 
 void Optimizer::step() {
@@ -127,20 +126,18 @@ SGD::SGD(Parameters parameters, const SGDOptions& options)
 void SGD::prepare() {}
 
 void SGD::update(Tensor& values, const Tensor& gradients, std::vector<Tensor>& state) {
-  const math::SgdOptions options{lr(), options_.momentum, options_.dampening, options_.weight_decay,
-                                 options_.nesterov};
+  SGDOptions options = options_;
+  options.lr = lr();
   Tensor none;
   ops::sgd_update(values, gradients, state.empty() ? none : state[0],
                   math::sgd_constants<double>(options, steps() == 1));
 }
 
 Adam::Adam(Parameters parameters, const AdamOptions& options)
-    : Adam("Adam", std::move(parameters), options, false) {}
+    : Adam("Adam", std::move(parameters), options) {}
 
-Adam::Adam(std::string name, Parameters parameters, const AdamOptions& options, bool decoupled)
-    : Optimizer(std::move(name), std::move(parameters), options.lr, 2),
-      options_(options),
-      decoupled_(decoupled) {
+Adam::Adam(std::string name, Parameters parameters, const AdamOptions& options)
+    : Optimizer(std::move(name), std::move(parameters), options.lr, 2), options_(options) {
   check_range(this->name(), "beta1", options.beta1, 0, 1);
   check_range(this->name(), "beta2", options.beta2, 0, 1);
   check_range(this->name(), "eps", options.eps, 0, HUGE_VAL);
@@ -153,14 +150,14 @@ void Adam::prepare() {
 }
 
 void Adam::update(Tensor& values, const Tensor& gradients, std::vector<Tensor>& state) {
-  const math::AdamOptions options{lr(),         options_.beta1,        options_.beta2,
-                                  options_.eps, options_.weight_decay, decoupled_};
+  AdamOptions options = options_;
+  options.lr = lr();
   ops::adam_update(values, gradients, state[0], state[1],
                    math::adam_constants<double>(options, correction1_, correction2_));
 }
 
 AdamW::AdamW(Parameters parameters, const AdamWOptions& options)
     : Adam("AdamW", std::move(parameters),
-           {options.lr, options.beta1, options.beta2, options.eps, options.weight_decay}, true) {}
+           {options.lr, options.beta1, options.beta2, options.eps, options.weight_decay, true}) {}
 
 }  // namespace sinter

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include <sinter/kernels/math/optimizers.h>
 #include <sinter/layers/parameter.h>
 
 namespace sinter {
@@ -47,17 +48,10 @@ class Optimizer {
   double lr_;
   std::vector<Tensor> state_;          // each laid out as the flat parameters are
   std::vector<std::int64_t> offsets_;  // of each parameter in a state tensor
-  std::int64_t elements_ = 0;          // of a state tensor
   std::int64_t steps_ = 0;
 };
 
-struct SGDOptions {
-  double lr = 1e-3;
-  double momentum = 0.0;
-  double dampening = 0.0;
-  double weight_decay = 0.0;  ///< L2, added to the gradient
-  bool nesterov = false;
-};
+using SGDOptions = math::SgdOptions;  ///< lr, momentum, dampening, weight_decay, nesterov
 
 /// Stochastic gradient descent (Sutskever et al., "On the importance of initialization and momentum
 /// in deep learning", 2013, for the momentum forms).
@@ -73,13 +67,8 @@ class SGD : public Optimizer {
   SGDOptions options_;
 };
 
-struct AdamOptions {
-  double lr = 1e-3;
-  double beta1 = 0.9;
-  double beta2 = 0.999;
-  double eps = 1e-8;
-  double weight_decay = 0.0;  ///< L2, added to the gradient
-};
+/// lr, beta1, beta2, eps, weight_decay (L2, or AdamW's where `decoupled`)
+using AdamOptions = math::AdamOptions;
 
 struct AdamWOptions {
   double lr = 1e-3;
@@ -96,14 +85,13 @@ class Adam : public Optimizer {
   explicit Adam(Parameters parameters, const AdamOptions& options = {});
 
  protected:
-  Adam(std::string name, Parameters parameters, const AdamOptions& options, bool decoupled);
+  Adam(std::string name, Parameters parameters, const AdamOptions& options);
 
  private:
   void prepare() override;
   void update(Tensor& values, const Tensor& gradients, std::vector<Tensor>& state) override;
 
   AdamOptions options_;
-  bool decoupled_;
   double correction1_ = 1.0;
   double correction2_ = 1.0;
 };

@@ -49,11 +49,11 @@ Device Trainer::device() { return optimizer_.parameters().front().state->device;
 double Trainer::step(const Batch& batch) {
   Tape tape;
   const Tensor loss = loss_(model_(batch.inputs), batch.targets);
-  tape.backward(loss);
   const double value = loss.item();
   check(std::isfinite(value), "Trainer: the loss is ", value, " at step ", optimizer_.steps() + 1,
         " with learning rate ", optimizer_.lr(),
         "; a smaller rate, or inputs scaled to about 1, usually help");
+  tape.backward(loss);
   optimizer_.step();
   return value;
 }
@@ -61,11 +61,13 @@ double Trainer::step(const Batch& batch) {
 std::vector<EpochReport> Trainer::fit(const Dataset& data, const FitOptions& options) {
   check(options.epochs >= 0, "Trainer::fit: epochs must be at least 0, got ", options.epochs);
   model_.train();
+  optimizer_.clear_gradients();  // what a run that ended with an error left
   DataLoader loader(data, {.batch_size = options.batch_size,
                            .shuffle = options.shuffle,
                            .drop_last = options.drop_last,
                            .seed = options.seed,
                            .device = device()});
+  loader.set_epoch(epochs_done_);
   const double base_lr = optimizer_.lr();
   const auto total_steps = static_cast<double>(options.epochs * loader.batches());
   std::int64_t done_steps = 0;
@@ -92,6 +94,7 @@ std::vector<EpochReport> Trainer::fit(const Dataset& data, const FitOptions& opt
         }
         report.loss = weighted / static_cast<double>(report.items);
       }
+      ++epochs_done_;
       report.seconds = std::chrono::duration<double>(Clock::now() - start).count();
       if (options.validation != nullptr) {
         report.validation = evaluate(*options.validation);

@@ -65,6 +65,7 @@ class Trainer {
   Module& model_;
   Loss loss_;
   Optimizer& optimizer_;
+  std::int64_t epochs_done_ = 0;  // over all calls of fit, so that each shuffles anew
 };
 
 }  // namespace sinter

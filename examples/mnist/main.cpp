@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <fstream>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include <CLI/CLI.hpp>
@@ -21,7 +22,7 @@ struct Settings {
   std::string data;
   std::int64_t epochs = 5;
   std::int64_t batch_size = 128;
-  double lr = 0.0;  // 0: the optimizer's own default below
+  std::optional<double> lr;
   std::string optimizer = "adamw";
   std::string model =
       "flatten -> linear(784,256) -> relu(drop_p=0.1) -> linear(256,128) -> relu(drop_p=0.1) -> "
@@ -38,11 +39,16 @@ void add_options(CLI::App& app, Settings& s) {
   app.add_option("--data", s.data,
                  "Folder with the four IDX files, plain or .gz (default: $SINTER_DATA, data/mnist "
                  "of the checkout, Debian's Fashion-MNIST)");
-  app.add_option("--epochs", s.epochs, "Passes over the training images")->capture_default_str();
-  app.add_option("--batch-size", s.batch_size, "Images in a step")->capture_default_str();
+  app.add_option("--epochs", s.epochs, "Passes over the training images")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+  app.add_option("--batch-size", s.batch_size, "Images in a step")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
   app.add_option("--lr", s.lr,
                  "Peak learning rate, from which it falls along a cosine (default: 0.003 for adam "
-                 "and adamw, 0.1 for sgd, which has momentum 0.9)");
+                 "and adamw, 0.1 for sgd, which has momentum 0.9)")
+      ->check(CLI::PositiveNumber);
   app.add_option("--optimizer", s.optimizer, "sgd, adam or adamw")
       ->check(CLI::IsMember({"sgd", "adam", "adamw"}))
       ->capture_default_str();
@@ -51,6 +57,7 @@ void add_options(CLI::App& app, Settings& s) {
   app.add_option("--seed", s.seed, "Of weights, shuffling and dropout: same seed, same result")
       ->capture_default_str();
   app.add_option("--train-items", s.train_items, "Train on the first N images only (0: all)")
+      ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
   app.add_option("--save", s.save, "Write the weights to this safetensors file");
   app.add_option("--json", s.json, "Write settings and results to this file");
@@ -59,10 +66,9 @@ void add_options(CLI::App& app, Settings& s) {
 
 std::unique_ptr<Optimizer> make_optimizer(const Settings& s, const Parameters& parameters) {
   if (s.optimizer == "sgd") {
-    return std::make_unique<SGD>(parameters,
-                                 SGDOptions{.lr = s.lr > 0 ? s.lr : 0.1, .momentum = 0.9});
+    return std::make_unique<SGD>(parameters, SGDOptions{.lr = s.lr.value_or(0.1), .momentum = 0.9});
   }
-  const double lr = s.lr > 0 ? s.lr : 3e-3;
+  const double lr = s.lr.value_or(3e-3);
   if (s.optimizer == "adam") {
     return std::make_unique<Adam>(parameters, AdamOptions{.lr = lr});
   }
@@ -90,7 +96,7 @@ void write_json(const Settings& s, const std::string& data, Device device, doubl
   std::ofstream file(s.json);
   file << out.dump(2) << "\n";
   file.close();
-  check(file.good(), "cannot write ", std::filesystem::absolute(s.json).string());
+  check(file.good(), "cannot write ", full_path(s.json).string());
 }
 
 void run(const Settings& s) {

@@ -16,6 +16,9 @@ struct Pieces {
   std::int64_t size;  // rows or columns of a piece
 };
 
+// Elements of a run through bias, activation and dropout: a part of the first-level cache.
+constexpr std::int64_t run = 2048;
+
 // Each piece packs one operand whole, so pieces are few, and cut the longer side of the result,
 // which belongs to the operand that is dearer to pack again.
 Pieces cut(std::int64_t m, std::int64_t n, std::int64_t k) {
@@ -79,13 +82,16 @@ void linear_forward(In x, In weight, In bias, Out z, Out y, const ops::Activatio
     product(false, true, x->shape().rows(), n, weight->size(1), x->raw<T>(), weight->raw<T>(),
             false, before,
             [&](std::int64_t top, std::int64_t rows, std::int64_t left, std::int64_t columns) {
-              for (std::int64_t row = top; row < top + rows; ++row) {
+              // Rows that lie side by side are one run: masks are dear to draw in small ones.
+              const std::int64_t group = columns == n ? std::max<std::int64_t>(1, run / n) : 1;
+              for (std::int64_t row = top; row < top + rows; row += group) {
+                const std::int64_t count = std::min(group, top + rows - row);
                 const std::int64_t at = row * n + left;
-                if (bias_values != nullptr) {
-                  table.add_bias(bias_values + left, before + at, columns);
+                for (std::int64_t i = 0; bias_values != nullptr && i < count; ++i) {
+                  table.add_bias(bias_values + left, before + at + i * n, columns);
                 }
                 if (has_pass) {
-                  act.forward(at, before + at, after + at, columns);
+                  act.forward(at, before + at, after + at, count * columns);
                 }
               }
             });

@@ -51,6 +51,13 @@ GradientCases loss_cases() {
                      return mse_loss(x[0] * x[0], Tensor::full({2, 3}, 0.5, DType::float64)) * 3.0;
                    },
                    {tensor({2, 3})}});
+  for (const Reduction reduction : {Reduction::mean, Reduction::none}) {
+    cases.push_back(
+        {mse,
+         text(name_of(reduction), ", of two inputs"),
+         [=](Inputs x) { return mse_loss(x[0], x[1] * x[0], {.reduction = reduction}) * 3.0; },
+         {tensor({2, 3}), tensor({2, 3}, 2.0, 5)}});
+  }
   return cases;
 }
 

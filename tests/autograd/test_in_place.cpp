@@ -4,6 +4,7 @@
 #include <doctest/doctest.h>
 
 #include "values.h"
+#include <sinter/autograd/function.h>
 #include <sinter/autograd/functions.h>
 #include <sinter/autograd/tape.h>
 
@@ -207,6 +208,25 @@ TEST_CASE("a handle that another one wrote through is stale") {
   check_error([&] { tape.backward(stale, y.detach()); }, {"written to in place"});
   tape.backward(sum(y));  // the handle that wrote is the value
   CHECK(doubles(x.grad()) == Numbers{3, 3});
+}
+
+TEST_CASE("a detached handle is numbers, also of a value that was written to in place") {
+  Tensor x = leaf_of({1.0, 2.0});
+  Tape tape;
+  Tensor y = x * 3.0;
+  y += 1.0;
+  CHECK(doubles(y.detach() * 2.0) == Numbers{8, 14});
+  Tensor total = Tensor::zeros({}, DType::float64);
+  Tensor loss = sum(y);
+  loss *= 0.5;
+  total += loss.detach();
+  CHECK(total.item() == 5.5);
+  // As a function of one's own computes on its inputs.
+  Tensor squared = detached(y) * detached(y);
+  record("square", {y}, squared,
+         [kept = Saved(y)](Backward& b) { b.give(0, b.grad() * b.saved(kept) * 2.0); });
+  tape.backward(loss + sum(squared));
+  CHECK(doubles(x.grad()) == Numbers{25.5, 43.5});  // 1.5 + 6 (3 x + 1)
 }
 
 TEST_CASE("a value computed before an in-place write keeps its own gradient") {

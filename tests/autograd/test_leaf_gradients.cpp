@@ -146,7 +146,7 @@ TEST_CASE("a gradient is written straight into the slice of a flat buffer") {
 
 TEST_CASE("a leaf made of a copy is a leaf of its own") {
   Tensor x = leaf_of({1.0, 2.0});
-  Tensor copy = x.clone();
+  Tensor copy = x.detach().clone();
   CHECK_FALSE(copy.requires_grad());
   copy.set_requires_grad();
   backward([&] { return sum(x * copy); });
@@ -167,6 +167,7 @@ TEST_CASE("functions of recorded values that would lose the gradient refuse") {
   const Tensor y = x * 2.0;
   for (const Tensor& known : {x, y}) {
     check_error([&] { known.view_rows(0, 1); }, {"view_rows", "sinter::rows"});
+    check_error([&] { known.clone(); }, {"Tensor::clone", "detach()"});
     check_error([&] { known.to(DType::float32); }, {"Tensor::to", "detach()"});
     check_error([&] { known.to(Device::fake()); }, {"Tensor::to", "detach()"});
   }

@@ -227,6 +227,23 @@ TEST_CASE("inside a backward nothing is recorded, and another tape may run") {
   CHECK_FALSE(other.grad().defined());
 }
 
+TEST_CASE("a recording says what backward will want, and nothing where it is off") {
+  const Tensor x = leaf_of({2.0});
+  const Tensor constant = Tensor::from({1.0}, {1});
+  {
+    const Recording off("off", {x, constant});
+    CHECK_FALSE(off);
+    CHECK_FALSE(off.needs(0));
+  }
+  const Tape tape;
+  const Recording on("on", {x, constant});
+  CHECK(on);
+  CHECK(on.needs(0));
+  CHECK_FALSE(on.needs(1));
+  CHECK_FALSE(on.needs(2));
+  CHECK_FALSE(Recording("off", {constant}).needs(0));
+}
+
 TEST_CASE("undefined inputs are allowed and need nothing") {
   Tensor x = leaf_of({2.0});
   Tape tape;

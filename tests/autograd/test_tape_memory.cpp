@@ -2,6 +2,7 @@
 #include <doctest/doctest.h>
 
 #include "values.h"
+#include <sinter/autograd/function.h>
 #include <sinter/autograd/functions.h>
 #include <sinter/autograd/tape.h>
 #include <sinter/runtime/pool.h>
@@ -114,11 +115,16 @@ TEST_CASE("one tape around everything grows, and says with its size how far") {
 TEST_CASE("what was recorded is freed as backward walks, and all of it at its end") {
   Tensor x = leaf({1000});
   std::size_t after_forward = 0;
+  std::size_t near_the_end = 0;
   std::size_t after_backward = 0;
   const std::size_t before = in_use();
   {
     Tape tape;
-    Tensor y = x;
+    Tensor y = detached(x) * 1.0;
+    record("bottom", {x}, y, [&](Backward& b) {  // the last to be walked
+      near_the_end = in_use();
+      b.give(0, b.grad());
+    });
     for (int i = 0; i < 50; ++i) {
       y = sigmoid(y);
     }
@@ -131,6 +137,7 @@ TEST_CASE("what was recorded is freed as backward walks, and all of it at its en
     CHECK(tape.size() == 0);
   }
   CHECK(after_forward - before >= 50 * 8000);
+  CHECK(near_the_end - before <= 5 * 8192);
   // The gradient of x stays, and the loss.
   CHECK(after_backward - before <= 2 * 8192);
   // At no time did the walk need more than a few gradients on top.

@@ -1,9 +1,9 @@
 // The whole of sinter from the umbrella header alone: a small model learns random data by heart.
-#include <sinter/sinter.h>
-
 #include <cstdint>
 #include <cstdio>
 #include <vector>
+
+#include <sinter/sinter.h>
 
 namespace {
 
@@ -25,8 +25,12 @@ std::vector<float> numbers(int count) {
 int main() {
   std::puts(build_info().c_str());
   manual_seed(7);
-  Sequential model{Flatten{}, Linear{16, 32}, ReLU{.drop_p = 0.1f},
-                   Linear{32, 16}, LeakyReLU{.act = {.negative_slope = 0.1f}}, Linear{16, 4}};
+  Sequential model{Flatten{},
+                   Linear{16, 32},
+                   ReLU{.drop_p = 0.1f},
+                   Linear{32, 16},
+                   LeakyReLU{.act = {.negative_slope = 0.1f}},
+                   Linear{16, 4}};
   const Tensor x = Tensor::from(numbers(8 * 16), {8, 4, 4});
   const Tensor labels = Tensor::from(std::vector<std::int64_t>{0, 1, 2, 3, 0, 1, 2, 3}, {8});
 

@@ -2,7 +2,6 @@
 // its largest process more memory.
 #include <cstdio>
 #include <cstdlib>
-
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>

@@ -145,6 +145,12 @@ TEST_CASE("fill converts its value to each element type") {
   check_fill<std::uint8_t>(255, 255);
   CHECK(std::isnan(Tensor::full({1}, std::nan(""), DType::float16).item()));
   CHECK(Tensor::zeros({3}, DType::float32).to_vector<float>() == std::vector<float>(3, 0.0f));
+  // What an integer type cannot hold stops at its ends; NaN is 0.
+  check_fill<std::uint8_t>(-1, 0);
+  check_fill<std::uint8_t>(256, 255);
+  check_fill<std::uint8_t>(std::nan(""), 0);
+  check_fill<std::int32_t>(1e10, std::numeric_limits<std::int32_t>::max());
+  check_fill<std::int64_t>(-1e300, std::numeric_limits<std::int64_t>::min());
 }
 
 TEST_CASE("item is the only element, of any type and device") {
@@ -213,7 +219,7 @@ TEST_CASE("which tensors can be leaves") {
   CHECK(t.set_requires_grad().requires_grad());
   CHECK_FALSE(t.grad().defined());
   CHECK_FALSE(t.detach().requires_grad());
-  CHECK_FALSE(t.clone().requires_grad());
+  CHECK_FALSE(t.detach().clone().requires_grad());
   CHECK_FALSE(t.set_requires_grad(false).requires_grad());
   check_refused([] { Tensor::zeros({2}, DType::int64).set_requires_grad(); }, {"int64"});
   Tensor recorded = Tensor::zeros({2});

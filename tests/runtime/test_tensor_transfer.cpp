@@ -127,6 +127,28 @@ TEST_CASE("to(dtype) rounds to floating types and truncates to integers") {
   CHECK(std::isnan(Tensor::from({std::nan("")}, {}).to(DType::bfloat16).item()));
 }
 
+TEST_CASE("to(dtype) holds at the ends of an integer type's range, and makes NaN 0") {
+  const double big = 1e300;
+  const Tensor x = Tensor::from({-big, -1.0, 255.9, 256.0, big, std::nan("")}, {6});
+  CHECK(x.to(DType::uint8).to_vector<std::uint8_t>() ==
+        std::vector<std::uint8_t>{0, 0, 255, 255, 255, 0});
+  using Limits32 = std::numeric_limits<std::int32_t>;
+  CHECK(x.to(DType::int32).to_vector<std::int32_t>() ==
+        std::vector<std::int32_t>{Limits32::min(), -1, 255, 256, Limits32::max(), 0});
+  using Limits64 = std::numeric_limits<std::int64_t>;
+  CHECK(x.to(DType::int64).to_vector<std::int64_t>() ==
+        std::vector<std::int64_t>{Limits64::min(), -1, 255, 256, Limits64::max(), 0});
+  CHECK(Tensor::from({float16(70000.0f), float16(-2.5f)}, {2})
+            .to(DType::int32)
+            .to_vector<std::int32_t>() == std::vector<std::int32_t>{Limits32::max(), -2});
+  const Tensor integers =
+      Tensor::from({std::int64_t{-1}, std::int64_t{300}, std::int64_t{1} << 40}, {3});
+  CHECK(integers.to(DType::uint8).to_vector<std::uint8_t>() ==
+        std::vector<std::uint8_t>{0, 255, 255});
+  CHECK(integers.to(DType::int32).to_vector<std::int32_t>() ==
+        std::vector<std::int32_t>{-1, 300, Limits32::max()});
+}
+
 TEST_CASE("a conversion on another device copies out and in") {
   const Tensor there = Tensor::full({4}, 1.5, DType::float32, Device::fake());
   reset_fake_device_counts();

@@ -104,12 +104,16 @@ TEST_CASE("a recorded value is not cut or copied behind the tape's back") {
     check_refused([&] { t.view_rows(0, 1); }, {"autograd", "detach()"});
     check_refused([&] { t.to(Device::fake()); }, {"autograd", "detach()"});
     check_refused([&] { t.to(DType::float64); }, {"autograd", "detach()"});
+    check_refused([&] { t.clone(); }, {"autograd", "detach()"});
     CHECK(t.to(Device::cpu()).address() == t.address());
     CHECK(t.to(DType::float32).address() == t.address());
     CHECK(t.detach().view_rows(0, 1).numel() == 2);
     CHECK(t.detach().slot().tape == 0);
-    CHECK(t.clone().slot().tape == 0);
+    CHECK(t.detach().clone().slot().tape == 0);
   }
+  Tensor target = counted({2, 2});
+  check_refused([&] { target.copy_from(recorded); }, {"recorded", "detach()"});
+  CHECK_NOTHROW(target.copy_from(recorded.detach()));
   CHECK(recorded.reshape({4}).slot().tape == 7);
 }
 

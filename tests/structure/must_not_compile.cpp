@@ -21,19 +21,18 @@ inline void what_is_right(const std::vector<float>& values) {
 
 #ifdef SINTER_MISTAKES
 inline void what_is_wrong(const double* pointer, const Tensor& tensor) {
-  [[maybe_unused]] const auto a = LeakyReLU{0.2f};                          // must not compile
-  [[maybe_unused]] const auto b = LeakyReLU(0.2);                           // must not compile
-  [[maybe_unused]] const auto c = LeakyReLU(0.2f, 0.1f);                    // must not compile
-  [[maybe_unused]] const auto d = LeakyReLU{{}, 0.2f};                      // must not compile
-  [[maybe_unused]] const auto e = ReLU{0.1f};                               // must not compile
-  [[maybe_unused]] const auto f = ReLU(0.1);                                // must not compile
-  [[maybe_unused]] const auto g = Dropout(0.1);                             // must not compile
-  [[maybe_unused]] const LeakyReLU h = 0.2f;                                // must not compile
-  [[maybe_unused]] const auto i = Sequential{Linear{2, 2}, 0.1f};           // must not compile
-  [[maybe_unused]] const auto j = Linear{2, 2, 0.1f};                       // must not compile
-  [[maybe_unused]] const float* k = tensor.data<double>();                  // must not compile
-  [[maybe_unused]] const auto l = Tensor::from<float>(pointer, {2});        // must not compile
-  [[maybe_unused]] const std::span<float> m = std::vector<float>{1, 2, 3};  // must not compile
+  [[maybe_unused]] const auto a = LeakyReLU{0.2f};                    // must not compile
+  [[maybe_unused]] const auto b = LeakyReLU(0.2);                     // must not compile
+  [[maybe_unused]] const auto c = LeakyReLU(0.2f, 0.1f);              // must not compile
+  [[maybe_unused]] const auto d = LeakyReLU{{}, 0.2f};                // must not compile
+  [[maybe_unused]] const auto e = ReLU{0.1f};                         // must not compile
+  [[maybe_unused]] const auto f = ReLU(0.1);                          // must not compile
+  [[maybe_unused]] const auto g = Dropout(0.1);                       // must not compile
+  [[maybe_unused]] const LeakyReLU h = 0.2f;                          // must not compile
+  [[maybe_unused]] const auto i = Sequential{Linear{2, 2}, 0.1f};     // must not compile
+  [[maybe_unused]] const auto j = Linear{2, 2, 0.1f};                 // must not compile
+  [[maybe_unused]] const float* k = tensor.data<double>();            // must not compile
+  [[maybe_unused]] const auto l = Tensor::from<float>(pointer, {2});  // must not compile
 }
 #endif
 

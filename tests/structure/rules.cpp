@@ -1,10 +1,10 @@
+#include "rules.h"
+
 #include <algorithm>
 #include <array>
 #include <fstream>
 #include <regex>
 #include <string_view>
-
-#include "rules.h"
 
 namespace structure {
 namespace {
@@ -12,7 +12,7 @@ namespace {
 namespace fs = std::filesystem;
 
 struct Room {
-  std::string_view name;  // a folder; of two that match, the longer one counts
+  std::string_view name;                      // a folder; of two that match, the longer one counts
   std::vector<std::string_view> may_include;  // besides itself
 };
 
@@ -41,7 +41,8 @@ const std::regex include_line(R"(^\s*#\s*include\s*([<"])([^>"]+)[>"])");
 const std::regex condition_line(R"(^\s*#\s*(if|ifdef|ifndef|elif)\b)");
 const std::regex cuda_header(
     R"(^(cuda|cublas|curand|cusolver|cusparse|cudnn|nccl|nvml|nvrtc|nvtx|vector_types|device_).*\.h(pp)?$|^(cuda|cub|thrust|cooperative_groups|nv|nvtx3|crt)(/|\.h$)|^mma\.h$)");
-const std::regex library_header(R"(^(Eigen|unsupported|spdlog|fmt|nlohmann|CLI|doctest)/|^(zlib|omp)\.h$)");
+const std::regex library_header(
+    R"(^(Eigen|unsupported|spdlog|fmt|nlohmann|CLI|doctest)/|^(zlib|omp)\.h$)");
 
 // The room that a path belongs to, or nullptr.
 const Room* room_of(std::string_view path) {
@@ -136,7 +137,8 @@ void check_file(const fs::path& root, const std::string& path, Report& report) {
       }
     }
     if (in_room && !conditions && std::regex_search(line, condition_line)) {
-      complain("has a preprocessor condition; they stand in the op table and the host/device macro");
+      complain(
+          "has a preprocessor condition; they stand in the op table and the host/device macro");
     }
   }
   if (number > longest_file) {

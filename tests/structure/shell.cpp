@@ -4,9 +4,8 @@
 #include <cstdio>
 #include <cstdlib>
 #include <stdexcept>
-#include <system_error>
-
 #include <sys/wait.h>
+#include <system_error>
 
 namespace structure {
 

@@ -1,6 +1,6 @@
 // The CPU kernels are compiled once for each instruction set and linked into one program. Of weak
-// symbols of the same name the linker keeps one, for everybody: if it is the AVX-512 one, a processor
-// without AVX-512 stops there. So no copy may define a weak symbol that is not its own.
+// symbols of the same name the linker keeps one, for everybody: if it is the AVX-512 one, a
+// processor without AVX-512 stops there. So no copy may define a weak symbol that is not its own.
 #include <cstddef>
 #include <fstream>
 #include <iostream>
@@ -17,14 +17,16 @@ namespace {
 // A pointer to the C++ runtime's personality routine: data, the same in every object.
 constexpr std::string_view harmless = "DW.ref.__gxx_personality_v0";
 
-// Whether a mangled name has sinter::cpu::PATH or Eigen_sinter_PATH in it, and so is no other copy's.
+// Whether a mangled name has sinter::cpu::PATH or Eigen_sinter_PATH in it, and so is no other
+// copy's.
 bool belongs_to(const std::string& name, const std::string& path) {
   const std::string eigen = "Eigen_sinter_" + path;
   return name.find("6sinter3cpu" + std::to_string(path.size()) + path) != std::string::npos ||
          name.find(std::to_string(eigen.size()) + eigen) != std::string::npos;
 }
 
-// The weak symbols that nm lists as defined (W, V: weak; u: unique) and that are not the copy's own.
+// The weak symbols that nm lists as defined (W, V: weak; u: unique) and that are not the copy's
+// own.
 std::string foreign_weak_symbols(const std::string& listing, const std::string& path) {
   std::istringstream lines(listing);
   std::string line;
@@ -69,9 +71,8 @@ TEST_CASE("no instruction-set copy defines a weak symbol of another's name") {
     }
     const std::string path = line.substr(0, bar);
     const std::string object = line.substr(bar + 1);
-    const structure::Outcome listing = structure::run(structure::quoted(SINTER_NM) +
-                                                      " --defined-only " +
-                                                      structure::quoted(object));
+    const structure::Outcome listing = structure::run(
+        structure::quoted(SINTER_NM) + " --defined-only " + structure::quoted(object));
     CHECK_MESSAGE(listing.status == 0, listing.output);
     CHECK_MESSAGE(listing.output.find("sinter") != std::string::npos, object);
     const std::string found = foreign_weak_symbols(listing.output, path);

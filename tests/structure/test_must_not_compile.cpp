@@ -19,8 +19,8 @@ structure::Outcome compile(const std::string& flags) {
                         " " + flags + " " + structure::quoted(snippet));
 }
 
-// Whether an error is at this line, or in a template that this line instantiates: the compiler names
-// line and column ("in file included from" names a line only).
+// Whether an error is at this line, or in a template that this line instantiates: the compiler
+// names line and column ("in file included from" names a line only).
 bool blames(const std::string& output, int line) {
   const std::string place = snippet + ":" + std::to_string(line) + ":";
   const std::size_t at = output.find(place);
@@ -42,7 +42,8 @@ TEST_CASE("named fields are demanded where a number could be mistaken") {
   int marked = 0;
   for (int number = 1; std::getline(file, line); ++number) {
     const bool must_fail = line.ends_with("// must not compile");
-    CHECK_MESSAGE(blames(wrong.output, number) == must_fail, number, ": ", line, "\n", wrong.output);
+    CHECK_MESSAGE(blames(wrong.output, number) == must_fail, number, ": ", line, "\n",
+                  wrong.output);
     marked += must_fail ? 1 : 0;
   }
   CHECK(marked >= 8);

@@ -12,7 +12,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// One file in an otherwise empty tree, and what is to be said of it; nothing if `expected` is empty.
+// One file in an otherwise empty tree, and what is to be said of it; nothing if `expected` is
+// empty.
 struct Planted {
   const char* path;
   std::string text;
@@ -41,8 +42,8 @@ TEST_CASE("the source tree keeps its rules") {
   for (const std::string& complaint : report.complaints) {
     FAIL_CHECK(complaint);
   }
-  for (const char* room : {"runtime", "kernels/math", "kernels/cpu", "autograd", "layers",
-                           "training", "examples"}) {
+  for (const char* room :
+       {"runtime", "kernels/math", "kernels/cpu", "autograd", "layers", "training", "examples"}) {
     CHECK_MESSAGE(fs::is_directory(fs::path(SINTER_SOURCE_DIR) / room), room);
   }
   CHECK(report.files > 50);  // a check that looks at nothing finds nothing

@@ -60,7 +60,7 @@ TEST_CASE("a user's data set is two functions, and its items are stacked") {
   CHECK(has(error_of([&] {
               data.batch(Indices{0, 1000});
             }),
-            "item 1000 does not exist, there are 1000 (0 to 999)"));
+            "item 1000 does not exist, there are 1000, counted from 0"));
   CHECK(has(error_of([&] { data.batch(Indices{-1}); }), "item -1 does not exist"));
 }
 

@@ -2,9 +2,9 @@
 #include <doctest/doctest.h>
 
 #include "data_files.h"
+#include <sinter/runtime/paths.h>
 #include <sinter/runtime/pool.h>
 #include <sinter/training/idx.h>
-#include <sinter/training/paths.h>
 
 namespace sinter {
 namespace {

@@ -1,5 +1,6 @@
 // Trainer::fit and evaluate: what a run reports, and that it is the loop one would write by hand.
 #include <cmath>
+#include <cstdlib>
 #include <fstream>
 #include <limits>
 #include <string>
@@ -172,6 +173,54 @@ TEST_CASE("a loss that is no number stops the run with step and rate") {
   CHECK(weights(model) == before);
 }
 
+TEST_CASE("after a run that ended with an error the next one starts clean") {
+  Tensor inputs = Tensor::full({4, 2}, 1.0);
+  inputs.data<float>()[5] = std::numeric_limits<float>::quiet_NaN();
+  const TensorDataset bad(inputs, Tensor::from<std::int64_t>({0, 1, 0, 1}, {4}));
+  const TensorDataset good = signs(64);
+  manual_seed(6);
+  Sequential model{Linear{2, 8}, Tanh{}, Linear{8, 2}};
+  Sequential twin = model;
+  SGD optimizer{model.parameters(), {.lr = 0.1}};
+  SGD own{twin.parameters(), {.lr = 0.1}};
+  Trainer trainer{model, CrossEntropyLoss{}, optimizer};
+  // A loss that is finite while its gradient is not yet consumed: the backward pass has run.
+  const auto throwing = [](const Tensor& x, const Tensor& y) -> Tensor {
+    const Tensor loss = cross_entropy(x, y);
+    Tape::current()->backward(loss);
+    throw Error("half way");
+  };
+  CHECK_THROWS_AS((Trainer{model, throwing, optimizer}.fit(good, {.progress = false})), Error);
+  CHECK_THROWS_AS(trainer.fit(bad, {.batch_size = 4, .progress = false}), Error);
+  model.generator()->set_state(0, 0);
+  trainer.fit(good, {.epochs = 2, .progress = false});
+  Trainer{twin, CrossEntropyLoss{}, own}.fit(good, {.epochs = 2, .progress = false});
+  CHECK(weights(model) == weights(twin));
+}
+
+TEST_CASE("every call of fit shuffles anew") {
+  class Recorder : public Dataset {
+   public:
+    std::int64_t size() const override { return 6; }
+    Batch get(std::int64_t i) const override {
+      seen.push_back(i);
+      return {Tensor::zeros({2}), Tensor::from<std::int64_t>({0}, {})};
+    }
+    mutable std::vector<std::int64_t> seen;
+  };
+  const Recorder data;
+  Sequential model{Linear{2, 2}};
+  SGD optimizer{model.parameters()};
+  Trainer trainer{model, CrossEntropyLoss{}, optimizer};
+  trainer.fit(data, {.batch_size = 3, .seed = 1, .progress = false});
+  trainer.fit(data, {.batch_size = 3, .seed = 1, .progress = false});
+  const auto first = permutation(6, 1, 0);
+  const auto second = permutation(6, 1, 1);
+  std::vector<std::int64_t> expected(first);
+  expected.insert(expected.end(), second.begin(), second.end());
+  CHECK(data.seen == expected);
+}
+
 TEST_CASE("what a data set throws reaches the caller of fit") {
   class Broken : public Dataset {
    public:
@@ -207,5 +256,8 @@ TEST_CASE("memory stays flat over 10,000 steps") {
         pool.held + pool.in_use);
   // The allocator of the system may keep a page or two more; a leak of one byte a step would not
   // fit, were it of tensors or nodes, which are hundreds of bytes.
-  CHECK(resident_bytes() <= resident + 512 * 1024);
+  // Memory checkers, which want SINTER_POOL=off, keep freed memory on purpose.
+  if (std::getenv("SINTER_POOL") == nullptr) {
+    CHECK(resident_bytes() <= resident + 512 * 1024);
+  }
 }

@@ -160,6 +160,21 @@ TEST_CASE_TEMPLATE("linear with dropout, cut into pieces by rows and by columns"
   }
 }
 
+TEST_CASE_TEMPLATE("linear with dropout over many short rows", T, float, double) {
+  for (const std::int64_t columns : {1, 3, 8, 67, 2047, 2049}) {
+    const std::int64_t rows = 9001 / columns + 1;
+    const ops::ActivationArgs args{.act = {}, .dropout = {math::dropout_mask(0.3, 4, 1, 0), 13}};
+    const Tensor x = Tensor::full({rows, 2}, 1, dtype_of<T>);
+    const Tensor weight = Tensor::full({columns, 2}, 0.25, dtype_of<T>);
+    const Tensor bias = Tensor::full({columns}, 1, dtype_of<T>);
+    Tensor none;
+    Tensor y = Tensor::zeros({rows, columns}, dtype_of<T>);
+    ops::linear_forward(x, weight, bias, none, y, args);
+    CAPTURE(columns);
+    CHECK(wrong_mask<T>(y, args.dropout.mask, args.dropout.first) == "");
+  }
+}
+
 TEST_CASE_TEMPLATE("long tensors, cut into pieces", T, float, double) {
   const KeepThreads keep;
   set_num_threads(3);

@@ -1,7 +1,7 @@
 #include <system_error>
 
 #include <sinter/runtime/error.h>
-#include <sinter/training/paths.h>
+#include <sinter/runtime/paths.h>
 
 namespace sinter {
 
