@@ -161,24 +161,41 @@ Tensor& operator-=(Tensor& y, const Tensor& x) {
 Tensor& operator+=(Tensor& y, double x) { return affine_in_place(y, 1, x); }
 Tensor& operator*=(Tensor& y, double x) { return affine_in_place(y, x, 0); }
 
+namespace {
+
+// The gradient of scale * sum(x): the same for every element.
+void give_spread(Backward& b, const Shape& shape, double scale) {
+  const Tensor zeros = Tensor::zeros(shape, b.grad().dtype(), b.grad().device());
+  b.give(0, zeros + (scale == 1 ? b.grad() : b.grad() * scale));
+}
+
+}  // namespace
+
 Tensor sum(const Tensor& x) {
   check(x.defined() && is_floating(x.dtype()), "sum: expected a tensor of a floating type");
   Tensor y = Tensor::empty({}, x.dtype(), x.device());
   ops::sum_to(x, y, false);
-  record("sum", {x}, y, [shape = x.shape()](Backward& b) {
-    const Tensor zeros = Tensor::zeros(shape, b.grad().dtype(), b.grad().device());
-    b.give(0, zeros + b.grad());
-  });
+  record("sum", {x}, y, [shape = x.shape()](Backward& b) { give_spread(b, shape, 1); });
   return y;
 }
 
 Tensor mean(const Tensor& x) {
   check(x.numel() > 0, "mean: of no elements it is undefined");
-  return sum(x) * (1.0 / static_cast<double>(x.numel()));
+  check(is_floating(x.dtype()), "mean: expected a tensor of a floating type");
+  // The sum of a 16-bit tensor may be beyond its type where the mean is not.
+  const bool narrow = size_of(x.dtype()) < size_of(DType::float32);
+  const double scale = 1.0 / static_cast<double>(x.numel());
+  const Tensor values = x.detach();
+  Tensor y = (sum(narrow ? values.to(DType::float32) : values) * scale).to(x.dtype());
+  record("mean", {x}, y, [shape = x.shape(), scale](Backward& b) { give_spread(b, shape, scale); });
+  return y;
 }
 
 Tensor rows(const Tensor& x, std::int64_t begin, std::int64_t end) {
   Tensor y = x.detach().view_rows(begin, end);
+  if (x.slot().tape == 0) {
+    y.set_slot(x.slot());
+  }
   record("rows", {x}, y, [shape = x.shape(), begin, end](Backward& b) {
     Tensor dx = Tensor::zeros(shape, b.grad().dtype(), b.grad().device());
     dx.view_rows(begin, end).copy_from(b.grad());

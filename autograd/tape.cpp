@@ -120,10 +120,17 @@ void Tape::run(const Tensor& value, Tensor gradient, bool seeded_with_one) {
   }
 }
 
+// Whether a function on the tape wrote to the elements of x through another handle, so that x, of
+// which no tape knows, lacks their history.
+bool lacks_history(const Tensor& x, std::uint64_t tape) {
+  return x.slot().tape == 0 && (x.leaf() != nullptr || x.slot().index != TapeSlot::detached) &&
+         x.storage()->written_on_tape() == tape;
+}
+
 bool needs_gradient(const Tensor& x) {
   const Tape* tape = Tape::current();
   return tape != nullptr && x.defined() &&
-         (x.leaf() != nullptr || x.slot().tape != 0 || x.storage()->written_on_tape() == tape->id_);
+         (x.leaf() != nullptr || x.slot().tape != 0 || lacks_history(x, tape->id_));
 }
 
 Recording::Recording(std::string_view name,
@@ -148,8 +155,7 @@ Recording::Recording(std::string_view name,
             " was written to in place since it was recorded, through another handle");
       edge.node = slot.index;
     } else if (input.defined()) {
-      check(input.storage()->written_on_tape() != tape->id_, name, ": an input of shape ",
-            input.shape(),
+      check(!lacks_history(input, tape->id_), name, ": an input of shape ", input.shape(),
             " shares its elements with a tensor that was written to in place on this "
             "tape; use the handle that was written to");
       edge.leaf = input.leaf();

@@ -255,7 +255,7 @@ Tensor Tensor::clone() const {
 
 Tensor Tensor::detach() const {
   Tensor out = *this;
-  out.slot_ = {};
+  out.slot_ = {.tape = 0, .index = TapeSlot::detached};
   out.leaf_ = nullptr;
   return out;
 }

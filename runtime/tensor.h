@@ -20,6 +20,9 @@ struct Leaf;
 
 /// Which value of which tape a tensor is. The runtime only carries it; autograd/tape.h reads it.
 struct TapeSlot {
+  /// The index of a handle that detach() made: numbers, whatever a tape knows of its elements.
+  static constexpr std::int32_t detached = -2;
+
   std::uint64_t tape = 0;  ///< 0: not recorded
   std::int32_t index = -1;
   std::uint64_t version = 0;  ///< of the storage when it was recorded

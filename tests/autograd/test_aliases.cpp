@@ -122,6 +122,30 @@ TEST_CASE("what only an unwanted gradient needs may change after the forward pas
   CHECK(gradient(w) == std::vector<double>{9, 9});
 }
 
+TEST_CASE("a detached handle is numbers, whoever writes to them") {
+  const Tensor w = leaf({1, 2});
+  Tape tape;
+  Tensor y = w * 2.0;
+  y += 1.0;
+  CHECK(sum(y.detach() * 2.0).item() == 16);
+  tape.backward(sum(y * y.detach()));
+  CHECK(gradient(w) == std::vector<double>{6, 10});  // 2 (2 w + 1), the factor taken as constant
+}
+
+TEST_CASE("the mean of a 16-bit tensor does not overflow where its sum does") {
+  for (const DType dtype : {DType::float16, DType::bfloat16}) {
+    Tensor x = Tensor::full({100000}, 2.0, dtype);
+    x.set_requires_grad();
+    Tape tape;
+    const Tensor y = mean(x);
+    CHECK(y.dtype() == dtype);
+    CHECK(y.item() == 2.0);
+    tape.backward(y);
+    CHECK(x.grad().detach().to(DType::float32).to_vector<float>()[99999] ==
+          doctest::Approx(1e-5).epsilon(1e-2));
+  }
+}
+
 TEST_CASE("a tape that ends inside a NoTape leaves nothing behind") {
   auto tape = std::make_unique<Tape>();
   {

@@ -135,12 +135,14 @@ TEST_CASE_TEMPLATE("weights, smoothing, ignored rows and reductions", T, float, 
   // Roundings of a float64 exponential whose argument may be 40; float32 sees none of them.
   const double ulps = std::is_same_v<T, float> ? 1 : 200;
   Numbers numbers(1);
-  for (const auto& [rows, classes] : {std::pair{1, 1}, std::pair{1, 2}, std::pair{7, 3},
-                                      std::pair{31, 10}, std::pair{257, 10}, std::pair{33, 1001}}) {
+  for (const Shape& shape :
+       {Shape{1, 1}, Shape{1, 2}, Shape{7, 3}, Shape{31, 10}, Shape{257, 10}, Shape{33, 1001}}) {
+    const std::int64_t rows = shape[0];
+    const std::int64_t classes = shape[1];
     const Tensor logits = random_tensor<T>({rows, classes}, numbers, -15, 15);
     const Tensor weights = random_tensor<T>({classes}, numbers, 0.25, 4);
     std::vector<std::int64_t> labels;
-    for (int row = 0; row < rows; ++row) {
+    for (std::int64_t row = 0; row < rows; ++row) {
       labels.push_back(numbers.integer(0, classes - 1));
     }
     std::vector<std::int64_t> with_ignored = labels;

@@ -239,10 +239,10 @@ class Runs {
 TEST_CASE_TEMPLATE("every op gives the same bytes for 1, 2, 3 and 4 threads", T, float, double) {
   const Runs<T> runs;
   std::set<std::string> covered;
-  for (const auto& [name, run] : runs.all) {
-    CAPTURE(name);
-    CHECK(differs(run) == "");
-    covered.insert(name);
+  for (const auto& one : runs.all) {
+    CAPTURE(one.first);
+    CHECK(differs(one.second) == "");
+    covered.insert(one.first);
   }
   for (const ops::OpInfo& op : ops::table()) {
     CAPTURE(op.name);
