@@ -60,7 +60,7 @@ Tensor& in_place(const BinaryOp& op, Tensor& y, const Tensor& x, GradientOfX gra
         ": in place, the result must keep the shape ", y.shape(), "; the other operand is ",
         x.shape());
   Recording recording(op.name, {y, x});
-  op(y, is_overwritten(x, y) ? x.clone() : x, y);
+  op(y, is_overwritten(x, y) ? x.detach().clone() : x, y);
   if (recording) {
     recording.finish_in_place(y, [shape = x.shape(), gradient_of_x](Backward& b) {
       b.give(0, b.grad());

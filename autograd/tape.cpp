@@ -10,7 +10,6 @@
 namespace sinter {
 namespace {
 
-thread_local detail::TapeScope* top = nullptr;
 std::atomic<std::uint64_t> next_id{1};
 
 // A tape of this length is most likely a loop of forwards that forgot backward, or put the tape
@@ -37,16 +36,34 @@ void add_into(Tensor& sum, const Tensor& term) {
 
 namespace detail {
 
-TapeScope::TapeScope(Tape* tape) : tape_(tape), outer_(std::exchange(top, this)) {}
+struct TapeScope::Entry {
+  explicit Entry(Tape* of) : tape(of) {}
+
+  Tape* tape;
+  std::atomic<bool> alive{true};
+};
+
+namespace {
+
+thread_local std::vector<std::shared_ptr<TapeScope::Entry>> stack;
+
+// The thread that owns the stack clears away what ended, wherever it did.
+void drop_ended() {
+  while (!stack.empty() && !stack.back()->alive) {
+    stack.pop_back();
+  }
+}
+
+}  // namespace
+
+TapeScope::TapeScope(Tape* tape) : entry_(std::make_shared<Entry>(tape)) {
+  drop_ended();
+  stack.push_back(entry_);
+}
 
 TapeScope::~TapeScope() {
-  TapeScope** link = &top;
-  while (*link != nullptr && *link != this) {
-    link = &(*link)->outer_;
-  }
-  if (*link == this) {
-    *link = outer_;
-  }
+  entry_->alive = false;
+  drop_ended();
 }
 
 }  // namespace detail
@@ -54,7 +71,10 @@ TapeScope::~TapeScope() {
 Tape::Tape() : id_(next_id++) {}
 Tape::~Tape() = default;
 
-Tape* Tape::current() { return top == nullptr ? nullptr : top->tape(); }
+Tape* Tape::current() {
+  detail::drop_ended();
+  return detail::stack.empty() ? nullptr : detail::stack.back()->tape;
+}
 
 void Tape::uses(const std::shared_ptr<Generator>& generator) {
   if (std::ranges::find(generators_, generator) == generators_.end()) {
@@ -159,6 +179,8 @@ Recording::Recording(std::string_view name,
             " shares its elements with a tensor that was written to in place on this "
             "tape; use the handle that was written to");
       edge.leaf = input.leaf();
+      edge.dtype = input.dtype();
+      edge.device = input.device();
     }
     node_.inputs.push_back(std::move(edge));
   }
@@ -166,18 +188,24 @@ Recording::Recording(std::string_view name,
 }
 
 void Recording::finish_in_place(Tensor& output, std::function<void(Backward&)> backward) {
+  check(tape_ != nullptr && output.defined(),
+        "Recording::finish_in_place: the recording is off, has ended, or the output is undefined");
   output.storage()->set_written_on_tape(tape_->id_);
   finish(output, std::move(backward));
 }
 
 void Recording::finish(Tensor& output, std::function<void(Backward&)> backward) {
+  check(tape_ != nullptr && output.defined(),
+        "Recording::finish: the recording is off, has ended, or the output is undefined");
+  check(backward != nullptr, node_.name, ": recorded without a backward function");
   node_.backward = std::move(backward);
   node_.kind = {output.shape(), output.dtype(), output.device()};
   const auto index = static_cast<std::int32_t>(tape_->nodes_.size());
   tape_->nodes_.push_back(std::move(node_));
   output.set_leaf(nullptr);
   output.set_slot({tape_->id_, index, output.version()});
-  if (tape_->nodes_.size() == suspicious_length) {
+  const Tape& tape = *std::exchange(tape_, nullptr);
+  if (tape.nodes_.size() == suspicious_length) {
     log::warn(text("a tape has recorded ", suspicious_length,
                    " functions without backward and keeps their memory; make a Tape for each step, "
                    "inside the loop"));
@@ -185,8 +213,15 @@ void Recording::finish(Tensor& output, std::function<void(Backward&)> backward) 
 }
 
 Tape::Kind Tape::kind_of(const Edge& edge) const {
-  return edge.leaf ? Kind{edge.leaf->shape, edge.leaf->dtype, edge.leaf->device}
-                   : nodes_[static_cast<std::size_t>(edge.node)].kind;
+  if (!edge.leaf) {
+    return nodes_[static_cast<std::size_t>(edge.node)].kind;
+  }
+  const Leaf& leaf = *edge.leaf;
+  check(leaf.dtype == edge.dtype && leaf.device == edge.device,
+        "Tape::backward: a parameter of shape ", leaf.shape, " was ", edge.dtype, " on ",
+        edge.device, " in the forward pass and is ", leaf.dtype, " on ", leaf.device,
+        " now; call to() before the forward pass or after backward");
+  return {leaf.shape, leaf.dtype, leaf.device};
 }
 
 bool Recording::needs(int input) const {
@@ -254,6 +289,9 @@ void Backward::write(int input, const Shape& shape,
     }
     Tensor shaped = leaf.grad.reshape(shape);
     compute(shaped, leaf.fresh);
+    check(shaped.address() == leaf.grad.address(), node_.name,
+          ": its backward replaced the tensor that it was to write the gradient of input ", input,
+          " into; use give() for a tensor of its own");
     leaf.fresh = true;
     return;
   }

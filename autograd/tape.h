@@ -21,7 +21,7 @@ class Tape;
 namespace detail {
 
 /// An entry of the thread's stack of tapes, of which the latest records; null stands for none. It
-/// takes itself out of the stack wherever in it it is.
+/// may end out of order, and on another thread.
 class TapeScope {
  public:
   explicit TapeScope(Tape* tape);
@@ -29,11 +29,10 @@ class TapeScope {
   TapeScope(const TapeScope&) = delete;
   TapeScope& operator=(const TapeScope&) = delete;
 
-  Tape* tape() const { return tape_; }
+  struct Entry;
 
  private:
-  Tape* tape_;
-  TapeScope* outer_;
+  std::shared_ptr<Entry> entry_;
 };
 
 }  // namespace detail
@@ -80,6 +79,8 @@ class Tape {
   struct Edge {
     std::int32_t node = -1;
     std::shared_ptr<Leaf> leaf;
+    DType dtype = DType::float32;  ///< of a leaf when it was used
+    Device device;
 
     bool wanted() const { return node >= 0 || leaf != nullptr; }
   };

@@ -133,6 +133,7 @@ struct Op {
   Kernel cpu;
   Kernel cuda = nullptr;
   Kernel fake = nullptr;
+  bool moves_bytes = false;  ///< the CPU kernel takes 16-bit elements as they are
 
   /// Throws Error where the tensors live on different devices, and what the kernel throws.
   void operator()(std::type_identity_t<Args>... args) const {
@@ -142,7 +143,8 @@ struct Op {
     if (kernel == nullptr) {
       site.note_fallback();
     }
-    if (kernel == nullptr || (site.device_type() == DeviceType::cpu && site.has_16_bit())) {
+    if (kernel == nullptr ||
+        (site.device_type() == DeviceType::cpu && site.has_16_bit() && !moves_bytes)) {
       std::tuple<detail::Staged<std::remove_cvref_t<Args>>...> staged{
           detail::Staged<std::remove_cvref_t<Args>>(args)...};
       std::apply([this](auto&... arg) { cpu(arg.get()...); }, staged);

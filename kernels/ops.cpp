@@ -26,7 +26,8 @@ const Op<In, Out> softmax{"softmax", cpu::softmax};
 const Op<In, Out> argmax{"argmax", cpu::argmax};
 const Op<In, In, Out, const NormaliseArgs&> gather_normalise{"gather_normalise",
                                                              cpu::gather_normalise};
-const Op<In, In, Out> gather_rows{"gather_rows", cpu::gather_rows};
+const Op<In, In, Out> gather_rows{"gather_rows", cpu::gather_rows, nullptr, nullptr,
+                                  /*moves_bytes=*/true};
 const Op<InOut, In, InOut, const math::SgdConstants<double>&> sgd_update{"sgd_update",
                                                                          cpu::sgd_update};
 const Op<InOut, In, InOut, InOut, const math::AdamConstants<double>&> adam_update{"adam_update",

@@ -8,7 +8,7 @@ namespace sinter {
 namespace {
 
 DropoutOptions options(Module& module, double p) {
-  return module.training() && p > 0 ? DropoutOptions{p, module.generator()} : DropoutOptions{};
+  return module.training() && p != 0 ? DropoutOptions{p, module.generator()} : DropoutOptions{};
 }
 
 }  // namespace

@@ -19,14 +19,22 @@ std::string join(const std::string& prefix, std::string_view name) {
   return prefix.empty() ? std::string(name) : prefix + "." + std::string(name);
 }
 
+// No model is this deep; one that names itself as a child has no end.
+void check_depth(int depth, const std::string& place) {
+  check(depth <= 100, "a module contains itself: ", place);
+}
+
 struct ModuleWalk : Members {
   const std::function<void(const std::string&, Module&)>& visit;
   std::string prefix;
 
   explicit ModuleWalk(const std::function<void(const std::string&, Module&)>& v) : visit(v) {}
+  int depth = 0;
   void walk(Module& module) {
+    check_depth(++depth, prefix);
     visit(prefix, module);
     module.members(*this);
+    --depth;
   }
   void child(std::string_view name, Module& module) override {
     std::string outer = std::exchange(prefix, join(prefix, name));
@@ -39,18 +47,24 @@ struct ModuleWalk : Members {
 struct ParameterWalk : Members {
   Parameters found;
   std::string prefix;
+  int depth = 0;
 
   void child(std::string_view name, Module& module) override {
+    check_depth(++depth, prefix);
     std::string outer = std::exchange(prefix, join(prefix, name));
     module.members(*this);
     prefix = std::move(outer);
+    --depth;
   }
   void parameter(std::string_view name, Parameter& parameter) override {
     // A parameter that two places share is one, under the name of the first, as in torch.
     const bool known = std::ranges::any_of(
         found, [&](const NamedParameter& other) { return other.state == parameter.state(); });
     if (parameter.present() && !known) {
-      found.push_back({join(prefix, name), parameter.state()});
+      const std::string full = join(prefix, name);
+      check(std::ranges::none_of(found, [&](const auto& other) { return other.name == full; }),
+            "two parameters of the model are named ", full, "; name its members apart");
+      found.push_back({full, parameter.state()});
     }
   }
 };
@@ -125,7 +139,7 @@ void Module::members(Members&) {}
 std::string Module::text() const { return "module"; }
 
 void Module::attach() {
-  if (!attached_) {
+  if (!attached_ || !generator_) {
     if (!origin_) {  // moved from, and now in use again
       origin_ = std::make_shared<Origin>();
     }

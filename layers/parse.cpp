@@ -159,9 +159,9 @@ void add_linear(const Call& call, Sequential& model) {
   for (const Argument& argument : call.arguments) {
     if (argument.name == "bias") {
       options.bias = call.truth(argument);
-    } else if (argument.name == "in_features" || (argument.name.empty() && !in)) {
+    } else if ((argument.name == "in_features" || argument.name.empty()) && !in) {
       in = call.whole_number(argument);
-    } else if (argument.name == "out_features" || (argument.name.empty() && !out)) {
+    } else if ((argument.name == "out_features" || argument.name.empty()) && !out) {
       out = call.whole_number(argument);
     } else {
       call.fail(argument.at, "linear takes (in_features, out_features, bias=true)");
@@ -176,7 +176,7 @@ void add_linear(const Call& call, Sequential& model) {
 void add_dropout(const Call& call, Sequential& model) {
   double p = Dropout{}.p;
   for (const Argument& argument : call.arguments) {
-    if (!argument.name.empty() && argument.name != "p") {
+    if ((!argument.name.empty() && argument.name != "p") || call.arguments.size() > 1) {
       call.fail(argument.at, "dropout takes p=X");
     }
     p = call.number(argument);

@@ -169,13 +169,20 @@ class FileReader {
 TensorFile read_safetensors(const std::filesystem::path& path) { return FileReader(path).read(); }
 
 void write_safetensors(const std::filesystem::path& path, const TensorFile& file) {
-  const std::filesystem::path absolute = full_path(path);
+  std::error_code unresolved;
+  // A link is followed, or renaming would replace it instead of what it points to.
+  const std::filesystem::path resolved = std::filesystem::weakly_canonical(path, unresolved);
+  const std::filesystem::path absolute = unresolved ? full_path(path) : resolved;
+  check(!std::filesystem::exists(absolute) || std::filesystem::is_regular_file(absolute),
+        "cannot write ", absolute.string(), ": it is there and no regular file");
   Json header = Json::object();
   if (!file.metadata.empty()) {
     header["__metadata__"] = file.metadata;
   }
   std::uint64_t at = 0;
   for (const auto& [name, tensor] : file.tensors) {
+    check(name != "__metadata__", "cannot write ", absolute.string(),
+          ": no tensor can be named __metadata__");
     check(tensor.defined(), "cannot write ", absolute.string(), ": tensor \"", name,
           "\" is undefined");
     const std::uint64_t end = at + tensor.bytes();

@@ -15,11 +15,12 @@ std::atomic<int> wanted_threads{0};  // 0: nobody said
 
 int num_threads() {
   const int wanted = wanted_threads.load(std::memory_order_relaxed);
-  return wanted > 0 ? wanted : omp_get_max_threads();
+  return wanted > 0 ? wanted : std::min(omp_get_max_threads(), max_threads);
 }
 
 void set_num_threads(int threads) {
-  check(threads >= 1, "set_num_threads: expected at least 1 thread, got ", threads);
+  check(threads >= 1 && threads <= max_threads, "set_num_threads: expected 1 to ", max_threads,
+        " threads, got ", threads);
   wanted_threads.store(threads, std::memory_order_relaxed);
 }
 

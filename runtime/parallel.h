@@ -11,7 +11,9 @@ namespace sinter {
 /// Threads that parallel loops use: OpenMP's choice (OMP_NUM_THREADS, else the cores), or what
 /// set_num_threads said.
 int num_threads();
-/// Throws Error below 1.
+/// More than any machine has, and few enough for every system to start.
+inline constexpr int max_threads = 1024;
+/// Throws Error below 1 and above max_threads.
 void set_num_threads(int threads);
 
 namespace detail {

@@ -1,5 +1,7 @@
 #include <algorithm>
 #include <array>
+#include <bit>
+#include <cmath>
 #include <cstring>
 #include <limits>
 #include <ostream>
@@ -35,12 +37,28 @@ void with_type(DType dtype, Use use) {
 template <class T>
 constexpr bool is_16_bit_float = std::is_same_v<T, float16> || std::is_same_v<T, bfloat16>;
 
+// The float from which a 16-bit type rounds as it would from `value` itself: where it is inexact,
+// the odd one of its two neighbours, which no second rounding mistakes for a tie (Boldo and
+// Melquiond, "Emulation of FMA and correctly rounded sums: proved algorithms using rounding to
+// odd", 2008).
+template <class From>
+float to_float_for_rounding(From value) {
+  const auto near = static_cast<float>(value);
+  const auto wide = static_cast<double>(value);
+  const auto back = static_cast<double>(near);
+  if (back == wide || !(std::abs(back) <= static_cast<double>(std::numeric_limits<float>::max()))) {
+    return near;
+  }
+  const float toward_zero = std::abs(back) > std::abs(wide) ? std::nextafter(near, 0.0f) : near;
+  return std::bit_cast<float>(std::bit_cast<std::uint32_t>(toward_zero) | 1u);
+}
+
 template <class To, class From>
 To convert(From value) {
   if constexpr (is_16_bit_float<From>) {
     return convert<To>(static_cast<float>(value));
   } else if constexpr (is_16_bit_float<To>) {
-    return To(static_cast<float>(value));
+    return To(to_float_for_rounding(value));
   } else if constexpr (std::is_integral_v<To> && std::is_floating_point_v<From>) {
     // A cast of what the integer type cannot hold is undefined.
     constexpr auto low = static_cast<double>(std::numeric_limits<To>::min());
@@ -184,6 +202,7 @@ Tensor Tensor::reshape(std::initializer_list<std::int64_t> sizes) const {
   std::vector<std::int64_t> filled(sizes);
   const auto open = std::ranges::find(filled, -1);
   if (open != filled.end()) {
+    check(std::ranges::count(filled, -1) == 1, "Tensor::reshape: only one size may be -1");
     *open = 1;
     const std::int64_t known = Shape(std::span<const std::int64_t>(filled)).numel();
     check(known != 0 && numel() % known == 0, "Tensor::reshape: shape ", shape_, " of ", numel(),
@@ -207,6 +226,10 @@ Tensor Tensor::view_rows(std::int64_t begin, std::int64_t end) const {
 }
 
 Tensor Tensor::slice(std::int64_t first, const Shape& shape) const {
+  require_defined("Tensor::slice");
+  check(first >= 0 && first <= numel() && shape.numel() <= numel() - first,
+        "Tensor::slice: ", shape.numel(), " elements from ", first, " on do not lie within the ",
+        numel(), " of shape ", shape_);
   const std::size_t size = size_of(dtype_);
   Tensor out;
   out.storage_ =

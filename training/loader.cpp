@@ -77,7 +77,7 @@ DataLoader::Iterator& DataLoader::Iterator::operator++() {
 }
 
 void DataLoader::Iterator::fetch() {
-  if (at_ == batches_) {
+  if (at_ >= batches_) {
     return;
   }
   const auto begin = static_cast<std::size_t>(at_ * batch_size_);

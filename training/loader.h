@@ -70,7 +70,7 @@ class DataLoader::Iterator {
   const Batch& operator*() const { return batch_; }
   Iterator& operator++();
   void operator++(int) { ++*this; }
-  bool operator==(std::default_sentinel_t) const { return at_ == batches_; }
+  bool operator==(std::default_sentinel_t) const { return at_ >= batches_; }
 
  private:
   friend class DataLoader;

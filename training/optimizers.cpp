@@ -1,4 +1,5 @@
 #include <cmath>
+#include <set>
 #include <utility>
 
 #include <sinter/kernels/ops.h>
@@ -24,6 +25,13 @@ Optimizer::Optimizer(std::string name, Parameters parameters, double lr, int sta
       parameters_(std::move(parameters)),
       state_(static_cast<std::size_t>(state_count)) {
   check(!parameters_.empty(), name_, ": there are no parameters to optimise");
+  std::set<const ParameterState*> seen;
+  for (const NamedParameter& parameter : parameters_) {
+    check(parameter.state != nullptr && parameter.value().defined(), name_, ": parameter ",
+          parameter.name, " has no values; take parameters from model.parameters()");
+    check(seen.insert(parameter.state.get()).second, name_, ": parameter ", parameter.name,
+          " is given twice");
+  }
   set_lr(lr);
 }
 
@@ -119,6 +127,7 @@ SGD::SGD(Parameters parameters, const SGDOptions& options)
       options_(options) {
   check_range(name(), "momentum", options.momentum, 0, HUGE_VAL);
   check_range(name(), "weight_decay", options.weight_decay, 0, HUGE_VAL);
+  check(std::isfinite(options.dampening), "SGD: dampening must be finite, got ", options.dampening);
   check(!options.nesterov || (options.momentum > 0 && options.dampening == 0),
         "SGD: nesterov needs a momentum above 0 and no dampening");
 }

@@ -15,6 +15,8 @@ namespace sinter {
 class Optimizer {
  public:
   virtual ~Optimizer() = default;
+  Optimizer(const Optimizer&) = delete;  // two would share their state
+  Optimizer& operator=(const Optimizer&) = delete;
 
   /// One update, which consumes the gradients: the next backward overwrites them. Parameters
   /// without a gradient since the last step stay as they are. Throws Error where none has one.

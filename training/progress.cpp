@@ -35,7 +35,9 @@ void ProgressBar::update(std::int64_t done, double loss) {
   drawn_ = now;
   const double seconds = std::chrono::duration<double>(now - start_).count();
   const double rate = static_cast<double>(done) / seconds;
-  const int filled = static_cast<int>(width * done / std::max<std::int64_t>(total_, 1));
+  const double share =
+      static_cast<double>(done) / static_cast<double>(std::max<std::int64_t>(total_, 1));
+  const int filled = static_cast<int>(width * std::clamp(share, 0.0, 1.0));
   std::string bar(static_cast<std::size_t>(width), ' ');
   std::fill_n(bar.begin(), filled, '=');
   std::fprintf(stderr, "\r\x1b[K%s [%s] %lld/%lld  loss %.4f  %.0f items/s  ETA %.1f s",

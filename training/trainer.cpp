@@ -69,7 +69,8 @@ std::vector<EpochReport> Trainer::fit(const Dataset& data, const FitOptions& opt
                            .device = device()});
   loader.set_epoch(epochs_done_);
   const double base_lr = optimizer_.lr();
-  const auto total_steps = static_cast<double>(options.epochs * loader.batches());
+  const auto total_steps =
+      static_cast<double>(options.epochs) * static_cast<double>(loader.batches());
   std::int64_t done_steps = 0;
   std::vector<EpochReport> reports;
   const auto restore_lr = [&] { optimizer_.set_lr(base_lr); };
@@ -127,8 +128,8 @@ Evaluation Trainer::evaluate(const Dataset& data, std::int64_t batch_size) {
     const std::int64_t items = inputs.size(0);
     weighted += loss_(output, targets).item() * static_cast<double>(items);
     out.items += items;
-    has_labels =
-        has_labels && !is_floating(targets.dtype()) && targets.rank() == 1 && output.rank() == 2;
+    has_labels = has_labels && !is_floating(targets.dtype()) && output.rank() == 2 &&
+                 output.size(1) > 0 && targets.shape() == Shape{output.size(0)};
     if (has_labels) {
       correct += count_correct(output, targets);
     }

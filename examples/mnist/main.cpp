@@ -1,4 +1,5 @@
 // Trains a small network on MNIST or Fashion-MNIST and reports its accuracy on the test images.
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <cstdio>
@@ -112,7 +113,10 @@ void run(const Settings& s) {
 
   manual_seed(s.seed);
   model.to(choice.device);
-  std::printf("%s", model.summary(data.train.images().shape().with(0, s.batch_size)).c_str());
+  std::printf(
+      "%s",
+      model.summary(data.train.images().shape().with(0, std::min(s.batch_size, data.train.size())))
+          .c_str());
   std::fflush(stdout);
   const auto optimizer = make_optimizer(s, model.parameters());
   Trainer trainer{model, CrossEntropyLoss{}, *optimizer};
@@ -125,17 +129,19 @@ void run(const Settings& s) {
       std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   const Evaluation test = trainer.evaluate(data.test);
 
+  const double images = static_cast<double>(data.train.size()) * static_cast<double>(s.epochs);
+  std::printf("test accuracy %.1f%% (%lld images), %lld epochs, %.1f s, %.0f images/s, device %s\n",
+              100 * *test.accuracy, static_cast<long long>(test.items),
+              static_cast<long long>(s.epochs), seconds, seconds > 0 ? images / seconds : 0.0,
+              choice.device.type == DeviceType::cpu ? "cpu" : choice.device.str().c_str());
+  std::fflush(stdout);
+  // After the result is out: a full disk must not cost it.
   if (!s.save.empty()) {
     save_weights(model, s.save);
   }
   if (!s.json.empty()) {
     write_json(s, data.name, choice.device, seconds, reports, test);
   }
-  const double images = static_cast<double>(data.train.size() * s.epochs);
-  std::printf("test accuracy %.1f%% (%lld images), %lld epochs, %.1f s, %.0f images/s, device %s\n",
-              100 * *test.accuracy, static_cast<long long>(test.items),
-              static_cast<long long>(s.epochs), seconds, seconds > 0 ? images / seconds : 0.0,
-              choice.device.type == DeviceType::cpu ? "cpu" : choice.device.str().c_str());
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 // without a word.
 #include <memory>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include <doctest/doctest.h>
@@ -144,6 +145,43 @@ TEST_CASE("the mean of a 16-bit tensor does not overflow where its sum does") {
     CHECK(x.grad().detach().to(DType::float32).to_vector<float>()[99999] ==
           doctest::Approx(1e-5).epsilon(1e-2));
   }
+}
+
+TEST_CASE("a parameter that changed its type between forward and backward is refused") {
+  Sequential model{Linear{3, 30}, ReLU{}, Linear{30, 2}};
+  model.to(DType::float64);
+  Tape tape;
+  const Tensor loss = sum(model(Tensor::full({4, 3}, 1.0, DType::float64)));
+  model.to(DType::float32);
+  const std::string message = sentence([&] { tape.backward(loss); });
+  CHECK(has(message, "was float64 on cpu in the forward pass and is float32 on cpu now"));
+}
+
+TEST_CASE("a tape may end on another thread") {
+  auto tape = std::make_unique<Tape>();
+  std::thread([&tape] { tape.reset(); }).join();
+  CHECK(Tape::current() == nullptr);
+  CHECK(sum(leaf({1, 2})).item() == 3);
+  const Tape next;
+  CHECK(Tape::current() == &next);
+}
+
+TEST_CASE("a recording used wrongly is a sentence") {
+  const Tensor w = leaf({1, 2});
+  Tensor y = Tensor::zeros({2}, DType::float64);
+  Recording off("own", {w});
+  CHECK_FALSE(static_cast<bool>(off));
+  CHECK(has(sentence([&] { off.finish(y, [](Backward&) {}); }), "the recording is off"));
+  Tape tape;
+  Recording on("own", {w});
+  Tensor undefined;
+  CHECK(has(sentence([&] { on.finish(undefined, [](Backward&) {}); }), "undefined"));
+  CHECK(has(sentence([&] { on.finish(y, nullptr); }), "own: recorded without a backward function"));
+  on.finish(y, [](Backward& b) {
+    b.write(0, {2}, [](Tensor& g, bool) { g = Tensor::zeros({2}, DType::float64); });
+  });
+  CHECK(has(sentence([&] { on.finish(y, [](Backward&) {}); }), "has ended"));
+  CHECK(has(sentence([&] { tape.backward(sum(y)); }), "own: its backward replaced the tensor"));
 }
 
 TEST_CASE("a tape that ends inside a NoTape leaves nothing behind") {

@@ -1,4 +1,7 @@
 // Weights to a file and back, and what is said of a file for another model.
+#include <filesystem>
+#include <sys/stat.h>
+
 #include <doctest/doctest.h>
 
 #include "../autograd/values.h"
@@ -14,6 +17,42 @@ using namespace testing;
 
 Sequential example() {
   return Sequential{Flatten{}, Linear{12, 7}, ReLU{.drop_p = 0.25}, Linear{7, 3, {.bias = false}}};
+}
+
+TEST_CASE("weights are written through a link, and over nothing but a regular file") {
+  const TemporaryFolder folder;
+  Sequential model{Linear{2, 2}};
+  save_weights(model, folder / "run.st");
+  std::filesystem::create_symlink(folder / "run.st", folder / "latest.st");
+  save_weights(model, folder / "latest.st");
+  CHECK(std::filesystem::is_symlink(folder / "latest.st"));
+  CHECK(std::filesystem::is_regular_file(folder / "run.st"));
+  load_weights(model, folder / "latest.st");
+  REQUIRE(::mkfifo((folder / "pipe").c_str(), 0600) == 0);
+  CHECK_THROWS_AS(save_weights(model, folder / "pipe"), Error);
+  CHECK(std::filesystem::is_fifo(folder / "pipe"));
+  CHECK_THROWS_AS(save_weights(model, folder.path()), Error);
+}
+
+TEST_CASE("two parameters of one name, and a module in itself, are refused") {
+  struct Twins : Module {
+    Linear a{2, 2}, b{2, 2};
+    void members(Members& m) override {
+      m.child("same", a);
+      m.child("same", b);
+    }
+    Tensor forward(const Tensor& x) override { return b(a(x)); }
+  };
+  Twins twins;
+  CHECK_THROWS_WITH_AS(twins.parameters(),
+                       "two parameters of the model are named same.weight; name its members apart",
+                       Error);
+  struct Endless : Module {
+    void members(Members& m) override { m.child("self", *this); }
+    Tensor forward(const Tensor& x) override { return x; }
+  };
+  Endless endless;
+  CHECK_THROWS_AS(endless.parameters(), Error);
 }
 
 TEST_CASE("saved and loaded weights give the same outputs bit for bit, in every type") {

@@ -4,6 +4,7 @@
 #include <functional>
 #include <limits>
 #include <memory>
+#include <type_traits>
 #include <vector>
 
 #include <doctest/doctest.h>
@@ -211,6 +212,17 @@ TEST_CASE("options out of range are refused where the optimizer is made") {
   CHECK_THROWS_AS(Adam(p, {.beta2 = -0.1}), Error);
   CHECK_THROWS_AS(AdamW(p, {.weight_decay = -1}), Error);
   CHECK_THROWS_AS(Adam({}, {}), Error);
+}
+
+TEST_CASE("an optimizer refuses what it cannot update, and is no value to copy") {
+  Sequential model{Linear{2, 2}};
+  Parameters twice = model.parameters();
+  twice.push_back(twice.front());
+  CHECK_THROWS_WITH_AS(SGD{twice}, "SGD: parameter 0.weight is given twice", Error);
+  CHECK_THROWS_AS(SGD({{"x", nullptr}}), Error);
+  CHECK_THROWS_AS(SGD({{"x", std::make_shared<ParameterState>()}}), Error);
+  CHECK_THROWS_AS(SGD(model.parameters(), {.dampening = std::nan("")}), Error);
+  static_assert(!std::is_copy_constructible_v<SGD>);
 }
 
 TEST_CASE("AdamW takes decay from the weight itself, Adam adds it to the gradient") {

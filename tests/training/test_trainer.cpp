@@ -142,6 +142,20 @@ TEST_CASE("a schedule scales the rate and leaves it as it was") {
   CHECK(s(0.6) == doctest::Approx(0.55));
   CHECK(s(1.0) == doctest::Approx(0.1));
   CHECK_THROWS_AS(cosine(1.0), Error);
+  CHECK_THROWS_AS(cosine(0.0, -1.0), Error);
+}
+
+TEST_CASE("targets that are no labels of the output's rows have no accuracy") {
+  const TensorDataset data(Tensor::zeros({8, 2}), Tensor::zeros({8}, DType::int64));
+  // An output of one row for eight targets.
+  struct Pool : Module {
+    Tensor forward(const Tensor& x) override { return rows(x, 0, 1); }
+  };
+  Pool model;
+  Sequential other{Linear{2, 2}};
+  SGD optimizer{other.parameters()};
+  const auto loss = [](const Tensor& y, const Tensor&) { return mean(y); };
+  CHECK_FALSE(Trainer(model, loss, optimizer).evaluate(data).accuracy.has_value());
 }
 
 TEST_CASE("on_epoch ends a run") {
