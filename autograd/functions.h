@@ -113,9 +113,10 @@ Tensor mse_loss(const Tensor& x, const Tensor& target, const MseOptions& options
 
 // Not differentiable. ---------------------------------------------------------------------------
 
-/// Softmax over the last dimension.
+/// Softmax over the last dimension. Throws Error for an input that needs a gradient: train with
+/// cross_entropy on logits.
 Tensor softmax(const Tensor& x);
-/// Index (int64) of the largest of the last dimension, the first of equals.
+/// Index (int64) of the largest of the last dimension, the first of equals. Takes any input.
 Tensor argmax(const Tensor& x);
 
 }  // namespace sinter

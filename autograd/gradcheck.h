@@ -23,16 +23,18 @@ struct GradCheckReport {
   std::int64_t checked = 0;
   std::int64_t at_kinks = 0;  ///< accepted since they lie between the one-sided derivatives
   double worst_error = 0.0;
-  std::string worst;  ///< where: "input 1, element 7: backward says 0.5, differences say 0.25"
+  std::string worst;  ///< where the largest error was, also if passed: "input 1, element 7:
+                      ///< backward says 0.5, differences say 0.25"
 
   explicit operator bool() const { return passed; }
 };
 
 /// Checks d(sum(f(inputs) * weights))/d(inputs) for fixed weights, element by element. f must be a
-/// function of its inputs alone: where it draws dropout masks, it resets its generator first.
-/// A derivative is accepted if central differences at one of several step sizes agree, so that a
-/// kink near an element does not count against it; at a kink itself, if it lies between the
-/// derivatives from the left and from the right. Throws Error for inputs that are not float64.
+/// function of its inputs alone, of any shape; the inputs need no set_requires_grad. Where it draws
+/// dropout masks, it resets its generator first. A derivative is accepted if central differences at
+/// one of several step sizes agree, so that a kink near an element does not count against it; at a
+/// kink itself, if it lies between the derivatives from the left and from the right. Throws Error
+/// for inputs that are not float64.
 GradCheckReport check_gradient(const std::function<Tensor(std::span<const Tensor> inputs)>& f,
                                std::vector<Tensor> inputs, const GradCheckOptions& options = {});
 

@@ -1,5 +1,5 @@
 // The table of ops: what can be computed, with what arguments. How, on which device, is one
-// function behind each (kernels/cpu, kernels/cuda); ops.cpp pairs them up. An op knows neither
+// function behind each (kernels/cpu); ops.cpp pairs them up. An op knows neither
 // gradients nor layers. Shapes and types are checked by the callers in autograd.
 #pragma once
 

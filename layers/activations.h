@@ -24,7 +24,7 @@ struct ActivationLayer {
   double drop_p = 0.0;
 
   /// For use outside a model. Throws Error with drop_p > 0: masks come from a model's generator, so
-  /// such a layer belongs into a Sequential.
+  /// such a layer belongs in a Sequential.
   Tensor operator()(const Tensor& x) const {
     check(drop_p == 0,
           "an activation layer with drop_p called by itself: put it into a Sequential, "

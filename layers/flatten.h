@@ -1,4 +1,4 @@
-// Makes rows of images.
+// Makes each image one row, as Linear takes it.
 #pragma once
 
 #include <string>

@@ -31,6 +31,10 @@ class Members {
 ///     Tensor forward(const Tensor& x) override { return out(relu(in(x))); }
 ///   };
 ///
+/// A parameter of its own is a member too, as in Parameter scale{{256}, {.low = 1, .high = 1}} (all
+/// ones; uniform where low < high), named with m.parameter("scale", scale) and read as
+/// scale.value(). Call a module as block(x), not block.forward(x): the call draws parameters that
+/// were not drawn yet. What members() leaves out is never drawn, trained or saved.
 /// Copying a module copies its parameters. Parameters are drawn when the whole is first used
 /// (called, moved, or asked for its parameters), by their position in it, so the order in which
 /// layers were constructed does not matter.
@@ -59,7 +63,7 @@ class Module {
 
   /// Moves the parameters; optimizers that hold them keep working. Gradients are dropped.
   void to(Device device);
-  /// Converts the parameters to a floating type.
+  /// Converts the parameters to a floating type. Gradients are dropped.
   void to(DType dtype);
 
   /// All parameters by name ("0.weight"; the names are torch's for the same nn.Sequential), laid

@@ -65,7 +65,13 @@ Parameter& Parameter::operator=(const Parameter& other) {
 
 const Tensor& Parameter::value() const {
   static const Tensor absent;
-  return state_ ? state_->value : absent;
+  if (!state_) {
+    return absent;
+  }
+  check(state_->value.defined(), "a parameter of shape ", state_->shape,
+        " is not drawn yet; call the module as module(x), not module.forward(x), and name the "
+        "parameter in members()");
+  return state_->value;
 }
 
 void Parameter::set_trainable(bool trainable) {

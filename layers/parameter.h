@@ -59,7 +59,8 @@ class Parameter {
   Parameter& operator=(Parameter&&) = default;
   ~Parameter() = default;
 
-  /// The values, undefined where the parameter is absent or not drawn yet.
+  /// The values, undefined where the parameter is absent. Throws Error where it is not drawn yet.
+  /// To overwrite them: Tensor v = p.value().detach(); v.copy_from(...).
   const Tensor& value() const;
   bool present() const { return state_ != nullptr; }
   /// Whether backward computes its gradient and optimizers change it.

@@ -8,7 +8,7 @@
 
 namespace sinter {
 
-/// `fake` is a device of host memory with next to no kernels: it tests dispatch, copies and the
+/// `fake` is a device of host memory without kernels: it tests dispatch, copies and the
 /// fallback on machines without a GPU.
 enum class DeviceType : std::uint8_t { cpu, cuda, fake };
 inline constexpr int device_type_count = 3;

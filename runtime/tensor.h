@@ -111,10 +111,12 @@ class Tensor {
   /// error: sinter::rows(x, begin, end) records it.
   Tensor view_rows(std::int64_t begin, std::int64_t end) const;
   /// On `device`: this tensor itself where it is there already, else a copy. Throws Error for a
-  /// recorded value that would have to be copied (the gradient would be lost): detach() it first.
+  /// recorded value or a leaf that would have to be copied (the gradient would be lost): detach()
+  /// it first.
   Tensor to(Device device) const;
-  /// With elements converted, on the CPU. To an integer type it truncates, holds at the ends of the
-  /// type's range, and makes NaN 0.
+  /// With elements converted (on the CPU, then back to this device); this tensor itself where it
+  /// has the type. Throws Error for a recorded value and for a leaf: detach() it first. To an
+  /// integer type it truncates, holds at the ends of the type's range, and makes NaN 0.
   Tensor to(DType dtype) const;
   /// A copy with elements of its own, unknown to any tape. Throws Error for a recorded value and
   /// for a leaf, whose gradient would be lost: detach() it first.

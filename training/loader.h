@@ -18,7 +18,7 @@ std::vector<std::int64_t> permutation(std::int64_t n, std::uint64_t seed, std::i
 
 struct LoaderOptions {
   std::int64_t batch_size = 64;
-  bool shuffle = true;
+  bool shuffle = true;     ///< unlike torch's DataLoader
   bool drop_last = false;  ///< leave out the last batch where it is smaller
   std::optional<std::uint64_t> seed = std::nullopt;  ///< of the shuffling; else global_seed()
   Device device = {};                                ///< where batches are wanted
@@ -29,7 +29,9 @@ struct LoaderOptions {
 ///     DataLoader loader(data.train, {.batch_size = 128});
 ///     for (auto [images, labels] : loader) { ... }
 ///
-/// The data set must outlive the loader and its loops. What it throws reaches the loop unchanged.
+/// Make it once, outside the loop over epochs: a new loader starts at epoch 0 again, in the same
+/// order. The data set must outlive the loader and its loops. What it throws reaches the loop
+/// unchanged.
 class DataLoader {
  public:
   /// Throws Error for a batch_size below 1, a data set without items or, with drop_last, without a

@@ -21,7 +21,7 @@ class Optimizer {
   /// One update, which consumes the gradients: the next backward overwrites them. Parameters
   /// without a gradient since the last step stay as they are. Throws Error where none has one.
   void step();
-  /// Drops the gradients unused.
+  /// Drops the gradients unused: torch's zero_grad, not needed after step().
   void clear_gradients();
 
   double lr() const { return lr_; }

@@ -24,7 +24,7 @@ struct Evaluation {
 };
 
 struct EpochReport {
-  std::int64_t epoch = 0;  ///< counted from 1
+  std::int64_t epoch = 0;  ///< counted from 1 in each call of fit
   std::int64_t items = 0;
   double loss = 0.0;     ///< mean over the items, as they were trained on
   double seconds = 0.0;  ///< of training, without validation

@@ -1,7 +1,7 @@
 #pragma once
 
 // What an activation is: the concept that every struct of activations.h meets, and the small types
-// that its description is made of. Everything else (CPU loops, CUDA kernels, layers, the builder's
+// that its description is made of. Everything else (CPU loops, layers, the builder's
 // names, test rows, the page in docs) is derived from such a struct.
 
 #include <array>

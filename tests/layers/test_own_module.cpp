@@ -60,6 +60,17 @@ TEST_CASE("names, shapes, summary and prediction of an own module") {
   CHECK(contains(scaled.summary({5, 4}), "[5, 4]"));
 }
 
+TEST_CASE("a parameter that was never drawn says what to do") {
+  Scaled scaled;
+  CHECK(contains(error_of([&] {
+                   scaled.forward(Tensor::zeros({5, 4}));
+                 }),
+                 "call the module as module(x)"));
+  const Parameter ones{{2}, {.low = 1, .high = 1}};
+  CHECK_FALSE(Parameter{}.value().defined());
+  CHECK_THROWS_AS(ones.value(), Error);
+}
+
 TEST_CASE("an own module trains by hand, and is saved") {
   manual_seed(7);
   Block block;
