@@ -191,12 +191,12 @@ TEST_CASE("loops started from several threads at once") {
   CHECK(total == 400);
 }
 
-TEST_CASE("fewer threads than one is an error and changes nothing") {
+TEST_CASE("fewer threads than one, or more than any machine has, is an error and changes nothing") {
   const KeepThreads keep;
   set_num_threads(3);
-  for (const int threads : {0, -1, -1000}) {
+  for (const int threads : {0, -1, -1000, 1025, 100000}) {
     check_refused([threads] { set_num_threads(threads); },
-                  {"set_num_threads", "at least 1", text("got ", threads)});
+                  {"set_num_threads", "expected 1 to 1024", text("got ", threads)});
     CHECK(num_threads() == 3);
   }
 }
