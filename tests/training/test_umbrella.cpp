@@ -1,0 +1,72 @@
+// Everything public can be named by a program that includes only the umbrella header. The list is
+// compared with the headers, so a new type that a program cannot name turns this red.
+#include <sinter/sinter.h>
+// First, since it must need nothing that a program includes after it.
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <regex>
+#include <set>
+#include <string>
+#include <tuple>
+
+#include <doctest/doctest.h>
+
+using namespace sinter;
+
+namespace {
+
+// clang-format off
+using Public = std::tuple<
+    // runtime
+    Tensor*, Shape*, DType*, float16*, bfloat16*, Storage*, TapeSlot*, Leaf*, Device*, DeviceType*,
+    DeviceChoice*, Error*, Generator*, DropoutCall*, PoolStats*, CpuPath*,
+    // autograd
+    Tape*, NoTape*, Backward*, Recording*, Saved*, DropoutOptions*, CrossEntropyOptions*, MseOptions*,
+    GradCheckOptions*, GradCheckReport*, detail::TapeScope*,
+    // layers
+    Module*, Members*, Parameter*, ParameterState*, NamedParameter*, Initializer*, FlatBuffer*,
+    EvalScope*, Linear*, LinearOptions*, Flatten*, Dropout*, ActivationLayer<math::ReLU>*,
+    ActivationModule*, DropoutModule*, NamedFieldsOnly*, Sequential*, CrossEntropyLoss*, MSELoss*,
+    TensorFile*,
+    // training
+    Optimizer*, SGD*, Adam*, AdamW*, AdamWOptions*, Dataset*, Batch*, Subset*, TensorDataset*,
+    InMemoryDataset*, InMemoryOptions*, DataLoader*, LoaderOptions*, datasets::Mnist*,
+    datasets::MnistOptions*, Trainer*, FitOptions*, EpochReport*, Evaluation*>;
+// clang-format on
+static_assert(std::tuple_size_v<Public> > 60);
+
+// Not for programs: devices and capture are the library's own business, the rest helps it to print.
+const std::set<std::string> internal{"Backend", "FakeDeviceCounts", "CaptureScope", "ProgressBar",
+                                     "Table",   "TextForm"};
+
+std::string read(const std::filesystem::path& path) {
+  std::ifstream in(path);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+}  // namespace
+
+TEST_CASE("the umbrella header names every public type") {
+  const std::string listed = read("tests/training/test_umbrella.cpp");
+  REQUIRE_MESSAGE(!listed.empty(), "run it from the root of the source tree");
+  const std::regex definition("\n(class|struct|enum class) ([A-Za-z0-9_]+)[^;\n]*\\{");
+  int found = 0;
+  for (const char* room : {"runtime", "autograd", "layers", "training"}) {
+    for (const auto& entry : std::filesystem::directory_iterator(room)) {
+      if (entry.path().extension() != ".h") {
+        continue;
+      }
+      const std::string text = read(entry.path());
+      for (std::sregex_iterator match(text.begin(), text.end(), definition), end; match != end;
+           ++match) {
+        const std::string name = (*match)[2];
+        CAPTURE(name);
+        ++found;
+        const bool named = std::regex_search(listed, std::regex("\\b" + name + "(<.*>)?\\*"));
+        CHECK(named != internal.contains(name));
+      }
+    }
+  }
+  CHECK(found > 60);
+}
