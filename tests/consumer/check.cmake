@@ -39,7 +39,9 @@ endfunction()
 
 file(MAKE_DIRECTORY ${WORK})
 if(CHECK STREQUAL "installed_static")
-  if(NOT BUILT)
+  if(BUILT)
+    run(${CMAKE_COMMAND} --build ${BUILT} --target sinter)  # as old as the headers
+  else()
     set(BUILT ${WORK}/static)
     build_library(${BUILT} -DBUILD_SHARED_LIBS=OFF)
   endif()
