@@ -23,40 +23,64 @@ std::string quoted(const std::string& word) {
   return out + "'";
 }
 
-/// The first Python that has the module: a system may hold several.
-std::string python_with(const std::string& module) {
-  for (const char* python : {"python3", "/usr/bin/python3"}) {
-    const std::string probe = std::string(python) + " -c 'import " + module + "' 2>/dev/null";
-    if (std::system(probe.c_str()) == 0) {
-      return python;
+struct Printed {
+  std::string text;
+  int status;  // as of wait()
+};
+
+Printed run_shell(const std::string& command) {
+  std::FILE* pipe = ::popen(command.c_str(), "r");
+  sinter::check(pipe != nullptr, "cannot run ", command);
+  std::string text;
+  std::array<char, 256> part{};
+  while (std::fgets(part.data(), static_cast<int>(part.size()), pipe) != nullptr) {
+    text += part.data();
+  }
+  return {text.substr(0, text.find('\n')), ::pclose(pipe)};
+}
+
+/// A peer that is a script, run by the first Python that has its modules: a system may hold
+/// several.
+System python_peer(const std::string& name, const std::string& script, const std::string& module,
+                   const std::string& more_modules = "") {
+  System peer{.name = name, .command = "", .is_peer = true};
+  const std::string file = quoted((fs::path(SINTER_BENCH_PEERS) / script).string());
+  peer.command = "python3 " + file;  // says what is missing, if nothing below is found
+  for (const std::string& modules : {module + more_modules, module}) {
+    for (const std::string python : {"python3", "/usr/bin/python3"}) {
+      const Printed version = run_shell(python + " -c 'import " + modules + "; print(" + module +
+                                        ".__version__)' 2>/dev/null");
+      if (version.status == 0) {
+        peer.command = python + " " + file;
+        peer.remark = version.text;
+        return peer;
+      }
     }
   }
-  return "python3";  // the script then says what is missing
+  return peer;
 }
 
 }  // namespace
 
 std::vector<System> systems(const fs::path& folder) {
   const auto beside = [&](const std::string& name) { return quoted((folder / name).string()); };
-  const auto script = [&](const std::string& name, const std::string& module) {
-    return python_with(module) + " " + quoted((fs::path(SINTER_BENCH_PEERS) / name).string());
-  };
   const std::string path(sinter::name_of(sinter::cpu_path()));
+  const bool has_libtorch = fs::exists(folder / "mlp_libtorch");
+  System sklearn = python_peer("scikit-learn", "sklearn_mlp.py", "sklearn");
+  sklearn.remark +=
+      (sklearn.remark.empty() ? "" : ", ") + std::string("ReLU, no dropout, floats in memory");
   return {
       {.name = "sinter", .command = beside("mlp_sinter")},
       {.name = "products", .command = beside("mlp_products_" + path), .remark = "Eigen, " + path},
       {.name = "LibTorch",
-       .command = fs::exists(folder / "mlp_libtorch")
-                      ? beside("mlp_libtorch")
-                      : "sh -c 'echo install libtorch-dev and libopenblas0-pthread, then configure "
-                        "again; exit 77'",
+       .command = has_libtorch ? beside("mlp_libtorch")
+                               : "sh -c 'echo install libtorch-dev and libopenblas0-pthread, then "
+                                 "configure again; exit 77'",
        .is_peer = true,
-       .has_two_pools = true},
-      {.name = "NumPy", .command = script("numpy_mlp.py", "numpy, scipy"), .is_peer = true},
-      {.name = "scikit-learn",
-       .command = script("sklearn_mlp.py", "sklearn"),
-       .is_peer = true,
-       .remark = "ReLU, no dropout, no bytes to convert"},
+       .has_two_pools = true,
+       .remark = has_libtorch ? SINTER_BENCH_TORCH : ""},
+      python_peer("NumPy", "numpy_mlp.py", "numpy", ", scipy.special"),
+      sklearn,
   };
 }
 
@@ -74,19 +98,12 @@ std::string command_line(const System& system, const ThreadSetting& setting, con
 }
 
 Outcome run_command(const std::string& command) {
-  std::FILE* pipe = ::popen(command.c_str(), "r");
-  sinter::check(pipe != nullptr, "cannot run ", command);
-  std::string output;
-  std::array<char, 256> part{};
-  while (std::fgets(part.data(), part.size(), pipe) != nullptr) {
-    output += part.data();
+  const Printed printed = run_shell(command);
+  if (WIFEXITED(printed.status) && WEXITSTATUS(printed.status) == skipped_status) {
+    return {.skipped = printed.text};
   }
-  const int status = ::pclose(pipe);
-  if (WIFEXITED(status) && WEXITSTATUS(status) == skipped_status) {
-    return {.skipped = output.substr(0, output.find('\n'))};
-  }
-  const double rate = std::strtod(output.c_str(), nullptr);
-  sinter::check(status == 0 && rate > 0, "failed, run it by hand to see why: ", command);
+  const double rate = std::strtod(printed.text.c_str(), nullptr);
+  sinter::check(printed.status == 0 && rate > 0, "failed, run it by hand to see why: ", command);
   return {.rate = rate};
 }
 
