@@ -11,6 +11,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include "mlp/profile.h"
 #include "mlp/systems.h"
 #include "mlp/table.h"
 #include "mlp/tasks.h"
@@ -25,6 +26,7 @@ struct Settings {
   int rounds = 5;
   bool no_peers = false;
   bool commands = false;
+  bool profile = false;
   std::string data;
   std::string json;
 };
@@ -47,6 +49,8 @@ void add_options(CLI::App& app, Settings& s) {
   app.add_flag("--no-peers", s.no_peers, "Run sinter and the products alone");
   app.add_option("--data", s.data, "Folder of the images (default: as datasets::mnist() looks)");
   app.add_option("--json", s.json, "Write every measured rate to this file");
+  app.add_flag("--profile", s.profile,
+               "Print where the time of sinter's step goes, and nothing else");
   app.add_flag("--commands", s.commands, "Print the command of each run instead of running it");
 }
 
@@ -93,6 +97,20 @@ std::vector<bench::Comparison> planned(const Settings& s, const std::string& dat
   return out;
 }
 
+void print_profiles(const std::vector<bench::Comparison>& comparisons, int rounds) {
+  for (const bench::Comparison& comparison : comparisons) {
+    const bench::Series& sinter = comparison.series.front();
+    const bench::Recipe& recipe = comparison.task.recipe;
+    std::vector<double> us;
+    for (int round = 0; round < rounds; ++round) {
+      const double rate =
+          bench::run_command(bench::command_line(sinter.system, sinter.setting, recipe)).rate;
+      us.push_back(1e6 * static_cast<double>(recipe.batch) / rate);
+    }
+    bench::print_profile(comparison.task, bench::median(us));
+  }
+}
+
 /// Gives up the settings that came to less than half of the same system's best.
 void drop_hopeless(bench::Comparison& comparison) {
   const std::vector<bench::Series> best = comparison.best();
@@ -128,7 +146,8 @@ void run(bench::Comparison& comparison, int rounds, std::map<std::string, std::s
 
 void run(const Settings& s, const std::filesystem::path& folder) {
   const sinter::datasets::Mnist data = sinter::datasets::mnist(s.data);
-  const std::vector<bench::System> systems = chosen_systems(s, folder);
+  const std::vector<bench::System> systems =
+      s.profile ? std::vector{bench::systems(folder).front()} : chosen_systems(s, folder);
   std::vector<bench::Comparison> comparisons = planned(s, data.folder.string(), systems);
   if (s.commands) {
     for (const bench::Comparison& comparison : comparisons) {
@@ -138,6 +157,12 @@ void run(const Settings& s, const std::filesystem::path& folder) {
             bench::command_line(series.system, series.setting, comparison.task.recipe).c_str());
       }
     }
+    return;
+  }
+  if (s.profile) {
+    std::printf("%s\n%s; %s\n", sinter::build_info().c_str(), bench::machine().c_str(),
+                data.name.c_str());
+    print_profiles(comparisons, s.rounds);
     return;
   }
   std::printf(
