@@ -42,7 +42,8 @@ void add_options(CLI::App& app, Settings& s) {
                  "Numbers of threads, e.g. 1,2 (default: 1, and 2 if there)")
       ->delimiter(',')
       ->check(CLI::PositiveNumber);
-  app.add_option("--rounds", s.rounds, "Runs of each system; the median counts")
+  app.add_option("--rounds", s.rounds,
+                 "Runs of each system, about two minutes together; the median counts")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
   app.add_option("--only", s.only, "Systems to run, e.g. sinter,products")->delimiter(',');
@@ -60,16 +61,22 @@ bool contains(const std::vector<T>& list, const T& value) {
 }
 
 std::vector<bench::System> chosen_systems(const Settings& s, const std::filesystem::path& folder) {
-  std::vector<bench::System> out;
-  for (const bench::System& system : bench::systems(folder)) {
-    if (s.only.empty() ? !(s.no_peers && system.is_peer) : contains(s.only, system.name)) {
-      out.push_back(system);
-    }
+  std::vector<bench::System> all = bench::systems(folder);
+  if (s.profile) {
+    return {all.front()};  // sinter
   }
-  sinter::check(!out.empty(),
-                "no system of that name; --only takes sinter, "
-                "products, LibTorch, NumPy, scikit-learn");
-  return out;
+  std::string names;
+  for (const bench::System& system : all) {
+    names += (names.empty() ? "" : ", ") + system.name;
+  }
+  for (const std::string& name : s.only) {
+    sinter::check(std::ranges::find(all, name, &bench::System::name) != all.end(), "--only ", name,
+                  ": expected some of ", names);
+  }
+  std::erase_if(all, [&](const bench::System& system) {
+    return s.only.empty() ? s.no_peers && system.is_peer : !contains(s.only, system.name);
+  });
+  return all;
 }
 
 std::vector<bench::Comparison> planned(const Settings& s, const std::string& data,
@@ -146,8 +153,7 @@ void run(bench::Comparison& comparison, int rounds, std::map<std::string, std::s
 
 void run(const Settings& s, const std::filesystem::path& folder) {
   const sinter::datasets::Mnist data = sinter::datasets::mnist(s.data);
-  const std::vector<bench::System> systems =
-      s.profile ? std::vector{bench::systems(folder).front()} : chosen_systems(s, folder);
+  const std::vector<bench::System> systems = chosen_systems(s, folder);
   std::vector<bench::Comparison> comparisons = planned(s, data.folder.string(), systems);
   if (s.commands) {
     for (const bench::Comparison& comparison : comparisons) {
