@@ -69,7 +69,7 @@ double run(const bench::Recipe& recipe) {
   auto model = make_model(recipe);
   const auto optimizer = make_optimizer(recipe, model);
   const auto step = [&](const torch::Tensor& images, const torch::Tensor& labels) {
-    optimizer->zero_grad();
+    model->zero_grad(true);  // to none: faster than the optimizer's, which clears
     auto loss = torch::cross_entropy_loss(model->forward(images), labels);
     loss.backward();
     optimizer->step();
