@@ -4,7 +4,7 @@
 #include <cstdio>
 #include <exception>
 #include <filesystem>
-#include <map>
+#include <set>
 #include <string>
 #include <thread>
 #include <vector>
@@ -129,19 +129,24 @@ void drop_hopeless(bench::Comparison& comparison) {
   });
 }
 
-void run(bench::Comparison& comparison, int rounds, std::map<std::string, std::string>& skipped) {
+/// `said` are the excuses already printed.
+void run(bench::Comparison& comparison, int rounds, std::set<std::string>& said) {
   for (int round = 0; round < rounds; ++round) {
+    std::set<std::string> skipped;
     for (bench::Series& series : comparison.series) {
-      if (skipped.contains(series.system.name)) {
+      const std::string& name = series.system.name;
+      if (skipped.contains(name)) {
         continue;
       }
       const bench::Outcome outcome = bench::run_command(
           bench::command_line(series.system, series.setting, comparison.task.recipe));
-      if (outcome.skipped) {
-        skipped[series.system.name] = *outcome.skipped;
-        std::printf("%s: SKIPPED, %s\n", series.system.name.c_str(), outcome.skipped->c_str());
-      } else {
+      if (!outcome.skipped) {
         series.rates.push_back(outcome.rate);
+        continue;
+      }
+      skipped.insert(name);
+      if (said.insert(name + *outcome.skipped).second) {
+        std::printf("\n%s: SKIPPED, %s\n", name.c_str(), outcome.skipped->c_str());
       }
     }
     std::erase_if(comparison.series, [&](const bench::Series& series) {
@@ -165,21 +170,20 @@ void run(const Settings& s, const std::filesystem::path& folder) {
     }
     return;
   }
+  std::printf("%s\n%s; %s\n", sinter::build_info().c_str(), bench::machine().c_str(),
+              data.name.c_str());
   if (s.profile) {
-    std::printf("%s\n%s; %s\n", sinter::build_info().c_str(), bench::machine().c_str(),
-                data.name.c_str());
     print_profiles(comparisons, s.rounds);
     return;
   }
   std::printf(
-      "%s\n%s; %s\nMedians of %d rounds, the systems in turn; in each a process trains once to "
-      "warm "
-      "up and once\non the clock. T1 and T2: an epoch, T3: 80 steps, batch1 and small: 4000 steps "
-      "whose batches are made before.\n",
-      sinter::build_info().c_str(), bench::machine().c_str(), data.name.c_str(), s.rounds);
-  std::map<std::string, std::string> skipped;
+      "Medians of %d rounds, the systems in turn, each in a process that trains once to warm up "
+      "and once on\nthe clock: T1 and T2 an epoch, T3 80 steps, batch1 and small 4000 steps on "
+      "batches made before.\n",
+      s.rounds);
+  std::set<std::string> said;
   for (bench::Comparison& comparison : comparisons) {
-    run(comparison, s.rounds, skipped);
+    run(comparison, s.rounds, said);
     bench::print(comparison);
     if (!s.json.empty()) {
       bench::write_json(comparisons, s.json);  // each time: what is measured is not lost

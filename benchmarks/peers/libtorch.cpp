@@ -4,8 +4,11 @@
 #include <cstdint>
 #include <cstdio>
 #include <exception>
+#include <fstream>
+#include <iterator>
 #include <memory>
 #include <span>
+#include <string>
 #include <torch/torch.h>
 #include <vector>
 
@@ -104,10 +107,22 @@ double run(const bench::Recipe& recipe) {
   return static_cast<double>(recipe.items) / seconds;
 }
 
+/// Debian's default is the reference BLAS, ten times slower: no peer.
+bool has_reference_blas() {
+  std::ifstream file("/proc/self/maps");
+  const std::string maps{std::istreambuf_iterator<char>(file), {}};
+  const auto has = [&maps](const char* name) { return maps.find(name) != maps.npos; };
+  return has("/libblas.so") && !has("openblas") && !has("blis") && !has("mkl") && !has("atlas");
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   const bench::Recipe recipe = bench::parse(argc, argv);
+  if (has_reference_blas()) {
+    std::printf("LibTorch would use the reference BLAS: install libopenblas0-pthread\n");
+    return 77;
+  }
   try {
     std::printf("%.1f\n", run(recipe));
   } catch (const std::exception& error) {
