@@ -125,7 +125,13 @@ Tensor linear_then(const Tensor& x, const Tensor& weight, const Tensor& bias,
     Tensor dz = b.grad();
     if (has_pass) {
       dz = Tensor::empty(b.grad().shape(), b.grad().dtype(), b.grad().device());
-      ops::activation_backward(b.saved(kept), b.grad(), dz, args);
+      if (b.needs(2)) {
+        b.write(2, {out}, [&](Tensor& db, bool accumulate) {
+          ops::activation_backward_bias(b.saved(kept), b.grad(), dz, db, args, accumulate);
+        });
+      } else {
+        ops::activation_backward(b.saved(kept), b.grad(), dz, args);
+      }
     }
     const Tensor dz_matrix = dz.reshape({rows, out});
     b.write(0, {rows, in}, [&](Tensor& dx, bool accumulate) {
@@ -135,7 +141,10 @@ Tensor linear_then(const Tensor& x, const Tensor& weight, const Tensor& bias,
       ops::matmul(dz_matrix, b.saved(x_kept).reshape({rows, in}), dw,
                   {.transpose_a = true, .accumulate = accumulate});
     });
-    b.write(2, {out}, [&](Tensor& db, bool accumulate) { ops::sum_to(dz_matrix, db, accumulate); });
+    if (!has_pass) {
+      b.write(2, {out},
+              [&](Tensor& db, bool accumulate) { ops::sum_to(dz_matrix, db, accumulate); });
+    }
   });
   return y;
 }

@@ -8,6 +8,8 @@ const Op<In, Out, const ActivationArgs&> activation_forward{"activation_forward"
                                                             cpu::activation_forward};
 const Op<In, In, Out, const ActivationArgs&> activation_backward{"activation_backward",
                                                                  cpu::activation_backward};
+const Op<In, In, Out, InOut, const ActivationArgs&, bool> activation_backward_bias{
+    "activation_backward_bias", cpu::activation_backward_bias};
 const Op<In, Out, const DropoutArgs&> dropout{"dropout", cpu::dropout};
 const Op<In, In, Out> add{"add", cpu::add};
 const Op<In, In, Out> subtract{"subtract", cpu::subtract};

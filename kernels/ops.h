@@ -50,6 +50,9 @@ extern const Op<In, Out, const ActivationArgs&> activation_forward;
 /// dx = dy * d(dropout(act(x)))/dx. `kept` is x or y of the forward pass, as the activation's
 /// derivative needs (math::needs_input); the mask is drawn again, never stored.
 extern const Op<In, In, Out, const ActivationArgs&> activation_backward;
+/// The same for y = dropout(act(x w^T + bias)), and in the same pass the bias's gradient: the sum
+/// of dx over all dimensions but the last, in a fixed order. The flag: add to the gradient.
+extern const Op<In, In, Out, InOut, const ActivationArgs&, bool> activation_backward_bias;
 /// y = x where kept, scaled, else 0. Its own backward.
 extern const Op<In, Out, const DropoutArgs&> dropout;
 /// y = a op b, broadcast as NumPy does; y has the broadcast shape.

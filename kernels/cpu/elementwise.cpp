@@ -1,5 +1,6 @@
 // Element-wise ops: activations with dropout, dropout alone, arithmetic with broadcasting.
 #include <algorithm>
+#include <vector>
 
 #include <sinter/kernels/cpu/ops.h>
 #include <sinter/kernels/cpu/strides.h>
@@ -20,18 +21,56 @@ void activation_forward(In x, Out y, const ops::ActivationArgs& args) {
 }
 
 void activation_backward(In kept, In dy, Out dx, const ops::ActivationArgs& args) {
-  const Stored stored = args.stored == DType::float16    ? Stored::as_float16
-                        : args.stored == DType::bfloat16 ? Stored::as_bfloat16
-                                                         : Stored::as_computed;
   with_floating("activation", dy->dtype(), [&]<class T>(T) {
     const BoundActivation<T> act(args);
     const T* values = kept->raw<T>();
     const T* in = dy->raw<T>();
     T* out = dx->raw<T>();
     parallel_ranges(dy->numel(), parallel_grain, [&](std::int64_t begin, std::int64_t end) {
-      act.kernels->backward(act.act, act.mask, act.first + static_cast<std::uint64_t>(begin),
-                            stored, values + begin, in + begin, out + begin, end - begin);
+      act.backward(begin, values + begin, in + begin, out + begin, end - begin);
     });
+  });
+}
+
+void activation_backward_bias(In kept, In dy, Out dx, InOut bias_gradient,
+                              const ops::ActivationArgs& args, bool accumulate) {
+  with_floating("activation", dy->dtype(), [&]<class T>(T) {
+    const auto& table = kernels<T>();
+    const BoundActivation<T> act(args);
+    const std::int64_t n = bias_gradient->numel();
+    const std::int64_t rows = n == 0 ? 0 : dy->numel() / n;
+    // Pieces are groups of whole rows, or of parts of them where rows are long.
+    const std::int64_t width = std::clamp<std::int64_t>(n, 1, parallel_grain);
+    const std::int64_t groups = (rows + rows_in_group - 1) / rows_in_group;
+    const std::int64_t groups_in_piece =
+        std::max<std::int64_t>(1, parallel_grain / (rows_in_group * width));
+    const std::int64_t height = groups_in_piece * rows_in_group;
+    const std::int64_t across = (n + width - 1) / width;
+    std::vector<T> sums(static_cast<std::size_t>(groups * n));
+    parallel_pieces((rows + height - 1) / height * across, [&](std::int64_t piece) {
+      const std::int64_t top = piece / across * height;
+      const std::int64_t bottom = std::min(rows, top + height);
+      const std::int64_t left = piece % across * width;
+      const std::int64_t columns = std::min(width, n - left);
+      // Rows that lie side by side are one run: masks are dear to draw in small ones.
+      const std::int64_t most =
+          columns == n ? std::clamp<std::int64_t>(run / n, 1, rows_in_group) : 1;
+      for (std::int64_t row = top, count = 0; row < bottom; row += count) {
+        const std::int64_t left_in_group = rows_in_group - row % rows_in_group;
+        count = std::min({most, left_in_group, bottom - row});
+        const std::int64_t at = row * n + left;
+        act.backward(at, kept->raw<T>() + at, dy->raw<T>() + at, dx->raw<T>() + at,
+                     count * columns);
+        table.add_rows(dx->raw<T>() + at, count, columns, n,
+                       sums.data() + row / rows_in_group * n + left);
+      }
+    });
+    std::vector<T> total(static_cast<std::size_t>(n));
+    table.add_rows(sums.data(), groups, n, n, total.data());
+    if (!accumulate) {
+      std::fill_n(bias_gradient->raw<T>(), n, T(0));
+    }
+    table.add_rows(total.data(), 1, n, n, bias_gradient->raw<T>());
   });
 }
 

@@ -34,9 +34,15 @@ struct CrossEntropyRow {
   std::int64_t classes = 0;
 };
 
+/// y = f(x) for n elements; y may be x.
+template <class T>
+using Function = void (*)(const T* x, T* y, std::int64_t n);
+
 template <class T>
 struct Kernels {
   ActivationKernels<T> activations[math::activation_count + 1];
+  /// The elementary functions that activations are made of, as this copy computes them.
+  Function<T> exp, log, expm1, log1p, tanh, erf;
 
   /// c = a b or c += a b, row-major. a is [m, k], or [k, m] read transposed; b is [k, n], or [n, k]
   /// read transposed; ld* are the strides between their rows as stored.
@@ -45,14 +51,14 @@ struct Kernels {
                std::int64_t ldc);
   /// y += bias
   void (*add_bias)(const T* bias, T* y, std::int64_t n);
-  /// y[j] = sum over rows of x[row * ld + j], in a fixed order; adds to y where `accumulate`.
-  void (*column_sum)(const T* x, std::int64_t rows, std::int64_t n, std::int64_t ld,
-                     bool accumulate, T* y);
-  /// The loss of one row; where grad is given, it receives d(loss)/d(logits) * grad_scale.
+  /// y[j] += x[row * ld + j] for each row in turn.
+  void (*add_rows)(const T* x, std::int64_t rows, std::int64_t n, std::int64_t ld, T* y);
+  /// The loss of one row; where grad is given, it receives d(loss)/d(logits) * grad_scale. `room`
+  /// is for args.classes doubles.
   double (*cross_entropy_row)(const CrossEntropyRow<T>& args, const T* logits, std::int64_t label,
-                              double grad_scale, T* grad);
-  /// y = x * scale + shift
-  void (*normalise)(const std::uint8_t* x, double scale, double shift, T* y, std::int64_t n);
+                              double grad_scale, T* grad, double* room);
+  /// y = (x - center) * scale
+  void (*normalise)(const std::uint8_t* x, double center, double scale, T* y, std::int64_t n);
   /// `momentum` may be null: none is kept.
   void (*sgd)(const math::SgdConstants<double>& args, T* p, const T* g, T* momentum,
               std::int64_t n);

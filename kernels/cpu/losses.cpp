@@ -63,12 +63,13 @@ void cross_entropy(In logits, In labels, In class_weights, Out loss, Out grad,
     std::vector<double> losses(static_cast<std::size_t>(rows));
     const std::int64_t grain = std::max<std::int64_t>(1, 8192 / std::max<std::int64_t>(classes, 1));
     parallel_ranges(rows, grain, [&](std::int64_t begin, std::int64_t end) {
+      std::vector<double> room(static_cast<std::size_t>(classes));
       for (std::int64_t row = begin; row < end; ++row) {
         const auto at = static_cast<std::size_t>(row);
         T* out = grad->defined() ? grad->raw<T>() + row * classes : nullptr;
         if (targets[at] != args.ignore_index) {
           losses[at] = kernels<T>().cross_entropy_row(row_args, logits->raw<T>() + row * classes,
-                                                      targets[at], scale, out);
+                                                      targets[at], scale, out, room.data());
         } else if (out != nullptr) {
           std::fill_n(out, classes, T(0));
         }

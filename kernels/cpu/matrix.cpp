@@ -16,9 +16,6 @@ struct Pieces {
   std::int64_t size;  // rows or columns of a piece
 };
 
-// Elements of a run through bias, activation and dropout: a part of the first-level cache.
-constexpr std::int64_t run = 2048;
-
 // Each piece packs one operand whole, so pieces are few, and cut the longer side of the result,
 // which belongs to the operand that is dearer to pack again.
 Pieces cut(std::int64_t m, std::int64_t n, std::int64_t k) {

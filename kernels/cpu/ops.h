@@ -7,6 +7,8 @@ namespace sinter::cpu {
 
 void activation_forward(In x, Out y, const ops::ActivationArgs& args);
 void activation_backward(In kept, In dy, Out dx, const ops::ActivationArgs& args);
+void activation_backward_bias(In kept, In dy, Out dx, InOut bias_gradient,
+                              const ops::ActivationArgs& args, bool accumulate);
 void dropout(In x, Out y, const ops::DropoutArgs& args);
 void add(In a, In b, Out y);
 void subtract(In a, In b, Out y);

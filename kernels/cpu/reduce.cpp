@@ -35,10 +35,24 @@ double sum_all(const T* x, std::int64_t n) {
 // out.
 template <class T>
 void column_sum(const T* x, std::int64_t rows, std::int64_t n, bool accumulate, T* y) {
+  const auto& table = kernels<T>();
   const std::int64_t grain =
       std::max<std::int64_t>(64, 4 * parallel_grain / std::max<std::int64_t>(rows, 1));
   parallel_ranges(n, grain, [&](std::int64_t begin, std::int64_t end) {
-    kernels<T>().column_sum(x + begin, rows, end - begin, n, accumulate, y + begin);
+    constexpr std::int64_t width = 256;
+    for (std::int64_t left = begin; left < end; left += width) {
+      const std::int64_t count = std::min(width, end - left);
+      T total[width] = {};
+      for (std::int64_t top = 0; top < rows; top += rows_in_group) {
+        T partial[width] = {};
+        table.add_rows(x + top * n + left, std::min(rows_in_group, rows - top), count, n, partial);
+        table.add_rows(partial, 1, count, width, total);
+      }
+      if (!accumulate) {
+        std::fill_n(y + left, count, T(0));
+      }
+      table.add_rows(total, 1, count, width, y + left);
+    }
   });
 }
 

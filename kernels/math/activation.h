@@ -112,7 +112,7 @@ inline constexpr bool is_valid_by_default = A().valid();
 //   as a test.
 // - wide: whether float32 results need more than float32 arithmetic to be within 2 ulp: several
 //   roundings in a row, a cancellation beside a root, the tail of e^x. The CPU then computes in
-//   float64 and rounds once. Where it is false, float32 keeps that promise at every input.
+//   vectors of doubles and rounds once. Where it is false, float32 keeps that promise everywhere.
 template <class A>
 concept Activation = std::is_aggregate_v<A> && std::is_trivially_copyable_v<A> &&
     detail::Computes<A, float> && detail::Computes<A, double> && detail::has_one_derivative<A> &&

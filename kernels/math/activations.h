@@ -32,7 +32,7 @@ struct LogSigmoid : Parameterless {
   static constexpr bool wide = true;
   template <class V>
   SINTER_HD V forward(V x) const {
-    return min(x, splat<V>(0)) - log1p(exp(-abs(x)));
+    return min(x, splat<V>(0)) - log1p_of_fraction(exp(-abs(x)));
   }
   template <class V>
   SINTER_HD V derivative_from_output(V y) const {
@@ -43,7 +43,7 @@ struct LogSigmoid : Parameterless {
 struct Tanh : Parameterless {
   static constexpr Text name = "tanh", formula = "tanh(x)";
   static constexpr std::array known{Known{0, 0}, Known{ln2, 0.6}};
-  static constexpr bool wide = true;
+  static constexpr bool wide = false;
   template <class V>
   SINTER_HD V forward(V x) const {
     return tanh(x);
@@ -77,12 +77,13 @@ struct GELU : Parameterless {
   static constexpr bool wide = true;
   template <class V>
   SINTER_HD V forward(V x) const {
-    const V bounded = max(x, splat<V>(-40));  // further left is 0, and inf * 0 is kept out
-    return bounded * normal_cdf(bounded);
+    return max(x, splat<V>(0)) - size_within_tail(x) * normal_tail(size_within_tail(x));
   }
   template <class V>
   SINTER_HD V derivative_from_input(V x) const {
-    return normal_cdf(clamp<V>(x, -40, 40)) + normal_pdf_times(clamp<V>(x, -40, 40));
+    const V a = size_within_tail(x);
+    const V left = normal_tail(a) - normal_density_times(a);
+    return select(x < splat<V>(0), left, splat<V>(1) - left);
   }
 };
 
@@ -140,8 +141,8 @@ struct Hardsigmoid : Parameterless {
   static constexpr std::array known{Known{0, 0.5}, Known{1.5, 0.75}, Known{-4, 0}};
   static constexpr bool wide = false;
   SINTER_HD constexpr std::array<double, 2> kinks() const { return {-3, 3}; }
-  // From the nearer end: x / 6 + 1/2 cancels beside -3, and rounds to the bound beside 3, where a
-  // derivative taken from the output would then be lost.
+  // From the nearer end: x / 6 + 1/2 cancels beside -3, and beside 3 it rounds to the bound, where
+  // a derivative taken from the output would be lost.
   template <class V>
   SINTER_HD V forward(V x) const {
     const V inside = max(splat<V>(3) - abs(x), splat<V>(0)) / splat<V>(6);
@@ -241,7 +242,7 @@ struct Softplus {
   template <class V>
   SINTER_HD V forward(V x) const {
     const V z = splat<V>(beta) * x;
-    const V soft = (max(z, splat<V>(0)) + log1p(exp(-abs(z)))) / splat<V>(beta);
+    const V soft = (max(z, splat<V>(0)) + log1p_of_fraction(exp(-abs(z)))) / splat<V>(beta);
     return select(z > splat<V>(threshold), x, soft);
   }
   template <class V>

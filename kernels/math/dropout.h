@@ -39,6 +39,12 @@ struct DropoutMask {
     return scheme == MaskScheme::lanes ? 65536.0 / (65536 - threshold) : 1 / (1 - p);
   }
 
+  // What undoes the scale: in the lanes scheme exact in every type that kernels compute in.
+  SINTER_HD constexpr double unscale() const {
+    if (drops_everything()) return 0;
+    return scheme == MaskScheme::lanes ? (65536 - threshold) / 65536.0 : 1 - p;
+  }
+
   // `element` is the logical index in the whole tensor, never one within a row or a shard.
   SINTER_HD constexpr bool keep(std::uint64_t element) const {
     if (scheme == MaskScheme::triton) {

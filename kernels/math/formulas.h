@@ -18,20 +18,37 @@ SINTER_HD V slope_between(V y, V low, V high, V slope) {
   return select(y <= low, splat<V>(0), below);
 }
 
-// P(N <= x) for a standard normal N. Through erfc, for 1 + erf(x / sqrt 2) loses every digit on the
-// left. The rounding of the argument is still multiplied by x^2 there: 2e-13 in float64 at -37.
+// |x|, held where the tail of the normal distribution is 0 in the type of the result, so that
+// infinity times 0 is kept away.
 template <class V>
-SINTER_HD V normal_cdf(V x) {
-  return splat<V>(0.5) * erfc(x * splat<V>(-0.70710678118654752440));
+SINTER_HD V size_within_tail(V x) {
+  return min(abs(x), splat<V>(lanes<V> == 1 ? 40 : 37));
 }
 
-// x times the density of N at x. The exponential enters as two halves, one on each side of the
-// rest: where it is subnormal, and has lost digits that a factor x would bring to light, its root
-// has not.
+// P(N > a) for a standard normal N and such an a. Through erfc, for (1 - erf(a / sqrt 2)) / 2 loses
+// every digit on the right. A vector has it as e^(-a^2 / 2) times what remains; the scalar's erfc
+// multiplies the rounding of its argument by a^2: 2e-13 in float64 at 37.
 template <class V>
-SINTER_HD V normal_pdf_times(V x) {
-  const V half = exp(splat<V>(-0.25) * x * x);
-  return splat<V>(0.39894228040143267794) * x * half * half;
+SINTER_HD V normal_tail(V a) {
+  if constexpr (lanes<V> == 1) {
+    return splat<V>(0.5) * erfc(a * splat<V>(0.70710678118654752440));
+  } else {
+    return exp_of_bounded(splat<V>(-0.5) * a * a) * scaled_normal_tail(a);
+  }
+}
+
+// a times the density of N at a. The scalar's exponential enters as two halves, one on each side of
+// the rest: where it is subnormal, and has lost digits that a factor a would bring to light, its
+// root has not.
+template <class V>
+SINTER_HD V normal_density_times(V a) {
+  const V scaled = splat<V>(0.39894228040143267794) * a;
+  if constexpr (lanes<V> == 1) {
+    const V half = exp(splat<V>(-0.25) * a * a);
+    return scaled * half * half;
+  } else {
+    return scaled * exp_of_bounded(splat<V>(-0.5) * a * a);
+  }
 }
 
 // x * sigmoid(z), and the slope of that along z: sigmoid(z) * (1 + p * sigmoid(-z)), p = x dz/dx.

@@ -1,7 +1,7 @@
 // The other passes over memory: bias, its gradient, the loss of a row, bytes to numbers, updates.
-#include <cmath>
-
+#include <sinter/kernels/cpu/isa/lanes.h>
 #include <sinter/kernels/cpu/isa/path.h>
+#include <sinter/kernels/math/functions.h>
 
 namespace sinter::cpu::SINTER_CPU_PATH {
 namespace {
@@ -33,32 +33,29 @@ void add_bias(const T* bias, T* y, std::int64_t n) {
   }
 }
 
-// Rows are added in groups, and the groups' sums to each other: the rounding error grows with the
-// number of groups and the size of one, not with the number of rows.
 template <class T>
-void column_sum(const T* x, std::int64_t rows, std::int64_t n, std::int64_t ld, bool accumulate,
-                T* y) {
-  constexpr std::int64_t group = 32;
-  constexpr std::int64_t width = 256;
-  for (std::int64_t left = 0; left < n; left += width) {
-    const std::int64_t count = n - left < width ? n - left : width;
-    T total[width] = {};
-    for (std::int64_t top = 0; top < rows; top += group) {
-      const std::int64_t bottom = rows - top < group ? rows : top + group;
-      T partial[width] = {};
-      for (std::int64_t row = top; row < bottom; ++row) {
-        const T* in = x + row * ld + left;
-        for (std::int64_t j = 0; j < count; ++j) {
-          partial[j] += in[j];
-        }
-      }
-      for (std::int64_t j = 0; j < count; ++j) {
-        total[j] += partial[j];
-      }
+void add_rows(const T* x, std::int64_t rows, std::int64_t n, std::int64_t ld, T* y) {
+  using V = Lanes<T>;
+  for_lanes<V>(n, [&](std::int64_t j, auto how) {
+    V sum = load<V>(y + j, how);
+    for (std::int64_t row = 0; row < rows; ++row) {
+      sum += load<V>(x + row * ld + j, how);
     }
-    for (std::int64_t j = 0; j < count; ++j) {
-      y[left + j] = accumulate ? y[left + j] + total[j] : total[j];
-    }
+    store(y + j, sum, how);
+  });
+}
+
+// e^(x - shift) in float64, for a float32 result to the last bit.
+void exponentials(const float* x, double shift, double* y, std::int64_t n) {
+  const simd::Doubles offset = math::splat<simd::Doubles>(shift);
+  for_lanes<simd::Doubles>(n, [&](std::int64_t j, auto how) {
+    const simd::Doubles wide = simd::widen(load<simd::HalfFloats>(x + j, how));
+    store(y + j, math::exp(wide - offset), how);
+  });
+}
+void exponentials(const double* x, double shift, double* y, std::int64_t n) {
+  for (std::int64_t j = 0; j < n; ++j) {
+    y[j] = math::exp(x[j] - shift);
   }
 }
 
@@ -67,20 +64,25 @@ void column_sum(const T* x, std::int64_t rows, std::int64_t n, std::int64_t ld, 
 // al., "Rethinking the inception architecture", 2016, for the smoothing).
 template <class T>
 double cross_entropy_row(const CrossEntropyRow<T>& args, const T* logits, std::int64_t label,
-                         double grad_scale, T* grad) {
+                         double grad_scale, T* grad, double* room) {
   const std::int64_t classes = args.classes;
   std::int64_t top = 0;
   for (std::int64_t j = 1; j < classes; ++j) {
     top = logits[j] > logits[top] ? j : top;
   }
   const double largest = static_cast<double>(logits[top]);
+  exponentials(logits, largest, room, classes);
+  const auto sum_without = [&](std::int64_t left_out) {
+    double sum = 0;
+    for (std::int64_t j = 0; j < classes; ++j) {
+      sum += j == left_out ? 0.0 : room[j];
+    }
+    return sum;
+  };
   // The largest adds exp(0) = 1, left to log1p: added here it would swallow the others, and the
   // loss of a network sure of its answer would lose its digits.
-  double rest = 0;
-  for (std::int64_t j = 0; j < classes; ++j) {
-    rest += j == top ? 0.0 : std::exp(static_cast<double>(logits[j]) - largest);
-  }
-  const double log_sum = std::log1p(rest);
+  const double rest = sum_without(top);
+  const double log_sum = math::log1p(rest);
   const auto weight = [&args](std::int64_t j) {
     return args.class_weights == nullptr ? 1.0 : static_cast<double>(args.class_weights[j]);
   };
@@ -98,31 +100,49 @@ double cross_entropy_row(const CrossEntropyRow<T>& args, const T* logits, std::i
     }
   }
   if (grad != nullptr) {
-    const auto smooth_part = [&](std::int64_t j, double p) {
-      return smooth == 0 ? 0.0 : smooth * (p * weights - weight(j));
-    };
-    // At the label the derivative is p - 1; summing the other probabilities gives 1 - p without
-    // the cancellation that a network sure of its answer would bring.
-    double others = 0;
+    // room[j] * per_exponential = (sharp + smooth * weights) * p_j * grad_scale
+    const double inverse_sum = 1 / (1 + rest);
+    const double per_exponential = (sharp + smooth * weights) * inverse_sum * grad_scale;
+    const double per_weight = smooth * grad_scale;
     for (std::int64_t j = 0; j < classes; ++j) {
-      if (j != label) {
-        const double p = std::exp(-minus_log_p(j));
-        others += p;
-        grad[j] = static_cast<T>((sharp * p + smooth_part(j, p)) * grad_scale);
-      }
+      grad[j] = static_cast<T>(room[j] * per_exponential - per_weight * weight(j));
     }
-    const double p = std::exp(-minus_log_p(label));
-    grad[label] = static_cast<T>((smooth_part(label, p) - sharp * others) * grad_scale);
+    // At the label the derivative has p - 1; summing the other probabilities gives 1 - p without
+    // the cancellation that a network sure of its answer would bring.
+    const double others = sum_without(label) * inverse_sum;
+    const double p = room[label] * inverse_sum;
+    grad[label] =
+        static_cast<T>((smooth * (p * weights - weight(label)) - sharp * others) * grad_scale);
   }
   return loss;
 }
 
-template <class T>
-void normalise(const std::uint8_t* x, double scale, double shift, T* y, std::int64_t n) {
-  // In float64, since beside the mean the two terms cancel.
+// Beside the center x - center cancels, so it is subtracted in two parts, of which the first leaves
+// no rounding error; the scale's second part makes up for the rounding of its first.
+void normalise(const std::uint8_t* x, double center, double scale, float* y, std::int64_t n) {
+  using V = simd::Floats;
+  const auto coarse = static_cast<double>(static_cast<std::int64_t>(center * 65536)) / 65536;
+  const V center_high = math::splat<V>(coarse);
+  const V center_low = math::splat<V>(center - static_cast<double>(center_high[0]));
+  const V scale_high = math::splat<V>(scale);
+  const V scale_low = math::splat<V>(scale - static_cast<double>(scale_high[0]));
+  for_lanes<V>(n, [&](std::int64_t i, auto how) {
+    const auto bytes = load<math::Vector<std::uint8_t, math::lanes<V>>>(x + i, how);
+    const V whole = __builtin_convertvector(__builtin_convertvector(bytes, math::Bits<V>), V);
+    const V distance = (whole - center_high) - center_low;
+    store(y + i, distance * scale_high + distance * scale_low, how);
+  });
+}
+void normalise(const std::uint8_t* x, double center, double scale, double* y, std::int64_t n) {
   for (std::int64_t i = 0; i < n; ++i) {
-    y[i] = static_cast<T>(static_cast<double>(static_cast<int>(x[i])) * scale + shift);
+    y[i] = (static_cast<double>(static_cast<int>(x[i])) - center) * scale;
   }
+}
+
+template <class T, class F>
+SINTER_HOST_INLINE void map(const T* x, T* y, std::int64_t n, F f) {
+  using V = Lanes<T>;
+  for_lanes<V>(n, [&](std::int64_t i, auto how) { store(y + i, f(load<V>(x + i, how)), how); });
 }
 
 }  // namespace
@@ -130,11 +150,22 @@ void normalise(const std::uint8_t* x, double scale, double shift, T* y, std::int
 template <class T>
 void set_passes(Kernels<T>& table) {
   table.add_bias = add_bias<T>;
-  table.column_sum = column_sum<T>;
+  table.add_rows = add_rows<T>;
   table.cross_entropy_row = cross_entropy_row<T>;
-  table.normalise = normalise<T>;
+  table.normalise = normalise;
   table.sgd = sgd<T>;
   table.adam = adam<T>;
+#define SINTER_FUNCTION(name)                           \
+  table.name = [](const T* x, T* y, std::int64_t n) {   \
+    map(x, y, n, [](auto v) { return math::name(v); }); \
+  };
+  SINTER_FUNCTION(exp)
+  SINTER_FUNCTION(log)
+  SINTER_FUNCTION(expm1)
+  SINTER_FUNCTION(log1p)
+  SINTER_FUNCTION(tanh)
+  SINTER_FUNCTION(erf)
+#undef SINTER_FUNCTION
 }
 
 template void set_passes(Kernels<float>& table);

@@ -13,44 +13,11 @@
 
 #include "../../runtime/child.h"
 #include "activation_cases.h"
-#include <sinter/kernels/cpu/kernels.h>
+#include "copies.h"
 #include <sinter/runtime/cpu_path.h>
 
 namespace sinter::cpu {
 namespace {
-
-template <class T>
-const Kernels<T>& pick(const Kernels<float>& (*floats)(), const Kernels<double>& (*doubles)()) {
-  if constexpr (std::is_same_v<T, float>) {
-    return floats();
-  } else {
-    return doubles();
-  }
-}
-
-template <class T>
-struct Copy {
-  std::string_view name;
-  CpuPath path;
-  const Kernels<T>* table;
-};
-
-// Those that this build has and this processor can run; the first is the plainest.
-template <class T>
-std::vector<Copy<T>> copies() {
-  std::vector<Copy<T>> all{
-      {"baseline", CpuPath::baseline, &pick<T>(baseline::kernels_float, baseline::kernels_double)}};
-#if defined(__x86_64__)
-  if (is_available(CpuPath::avx2)) {
-    all.push_back({"avx2", CpuPath::avx2, &pick<T>(avx2::kernels_float, avx2::kernels_double)});
-  }
-  if (is_available(CpuPath::avx512)) {
-    all.push_back(
-        {"avx512", CpuPath::avx512, &pick<T>(avx512::kernels_float, avx512::kernels_double)});
-  }
-#endif
-  return all;
-}
 
 template <class T>
 std::vector<T> random(std::size_t n, std::uint64_t seed, double low, double high) {
@@ -124,10 +91,11 @@ std::vector<std::int64_t> lengths() {
 template <class T>
 void check_activation(std::size_t row, const void* act, std::string_view name, bool from_input) {
   INFO(name);
-  // float32 results are those of float64 arithmetic rounded, or of two or three roundings. float64
-  // ones differ by what fused multiply-adds do to the argument of an exponential: gelu_tanh's
-  // reaches 66 here, and so many epsilons are up to twice as many units.
-  const double ulps = std::is_same_v<T, float> ? 1 : 132;
+  // float32 results are those of float64 arithmetic rounded, of two or three roundings, or of a
+  // function that is off by up to 1.5 units on either side. float64 ones differ by what fused
+  // multiply-adds do to the argument of an exponential: gelu_tanh's reaches 66 here, and so many
+  // epsilons are up to twice as many units.
+  const double ulps = std::is_same_v<T, float> ? 2 : 132;
   // Slopes have zeros where terms of size 1 cancel.
   const double cancelled = 8 * static_cast<double>(std::numeric_limits<T>::epsilon());
   for (const math::MaskScheme scheme : {math::MaskScheme::lanes, math::MaskScheme::triton}) {
@@ -160,7 +128,7 @@ void check_activation(std::size_t row, const void* act, std::string_view name, b
   }
 }
 
-TEST_CASE_TEMPLATE("activations: equal masks, values within 1 ulp of float32", T, float, double) {
+TEST_CASE_TEMPLATE("activations: equal masks, values within 2 ulp of float32", T, float, double) {
   std::size_t row = 0;
   math::for_each_activation([&]<class A>() {
     const A a{};
@@ -261,20 +229,18 @@ TEST_CASE_TEMPLATE("the other passes agree", T, float, double) {
           return y;
         },
         0);
-    for (const bool accumulate : {false, true}) {
-      compare<T>(
-          [&](const Kernels<T>& table) {
-            std::vector<T> y(bias);
-            table.column_sum(x.data(), 70, n, n, accumulate, y.data());
-            return y;
-          },
-          0);  // columns are added in the same order whatever the width
-    }
+    compare<T>(
+        [&](const Kernels<T>& table) {
+          std::vector<T> y(bias);
+          table.add_rows(x.data(), 70, n, n, y.data());
+          return y;
+        },
+        0);  // columns are added in the same order whatever the width
     const std::vector<std::uint8_t> bytes(size, 201);
     compare<T>(
         [&](const Kernels<T>& table) {
           std::vector<T> y(size);
-          table.normalise(bytes.data(), 1 / (255 * 0.3081), -0.1307 / 0.3081, y.data(), n);
+          table.normalise(bytes.data(), 255 * 0.1307, 1 / (255 * 0.3081), y.data(), n);
           return y;
         },
         1);
@@ -282,8 +248,9 @@ TEST_CASE_TEMPLATE("the other passes agree", T, float, double) {
       compare<T>(
           [&](const Kernels<T>& table) {
             std::vector<T> grad(size);
-            const double loss =
-                table.cross_entropy_row({bias.data(), 0.1, n}, x.data(), n / 2, 0.5, grad.data());
+            std::vector<double> room(size);
+            const double loss = table.cross_entropy_row({bias.data(), 0.1, n}, x.data(), n / 2, 0.5,
+                                                        grad.data(), room.data());
             grad.push_back(static_cast<T>(loss));
             return grad;
           },

@@ -77,6 +77,20 @@ class Runs {
       ops::activation_backward(x, dy, dx, args);
       return Results{dx};
     });
+    const Tensor tall = random({901, 167}), tall_dy = random({901, 167});
+    const Tensor wide = random({2, 75001}), wide_dy = random({2, 75001});
+    add(ops::activation_backward_bias, [=] {
+      Results results;
+      for (const auto& [kept, incoming] : {std::pair{tall, tall_dy}, {wide, wide_dy}}) {
+        for (const bool accumulate : {false, true}) {
+          Tensor dx = empty(kept.shape());
+          Tensor sums = empty({kept.size(1)});
+          ops::activation_backward_bias(kept, incoming, dx, sums, args, accumulate);
+          results.insert(results.end(), {dx, sums});
+        }
+      }
+      return results;
+    });
     add(ops::dropout, [=] {
       Tensor y = empty({150001});
       ops::dropout(x, y, args.dropout);

@@ -1,7 +1,6 @@
 #pragma once
 
-// What the tests compare activations with: the textbook formulas in long double, and the arithmetic
-// that a CPU kernel uses for float32 (see `wide` in activation.h).
+// What the tests compare activations with: the textbook formulas in long double.
 
 #include <algorithm>
 #include <cmath>
@@ -122,28 +121,6 @@ A as_computed(A a) {
                A::fields);
   }
   return a;
-}
-
-template <class A>
-float forward32(const A& a, float x) {
-  if constexpr (A::wide) return static_cast<float>(a.forward(static_cast<double>(x)));
-  return a.forward(x);
-}
-
-// The slope at x, through the stored float32 output where the activation saves that.
-template <class A>
-float slope32(const A& a, float x) {
-  if constexpr (derives_from_input<A>) {
-    if constexpr (A::wide) return static_cast<float>(a.derivative_from_input(double{x}));
-    return a.derivative_from_input(x);
-  } else {
-    const float y = forward32(a, x);
-    if constexpr (A::wide) {
-      const auto stored = [](double bound) { return double{static_cast<float>(bound)}; };
-      return static_cast<float>(derivative_from_output(a, double{y}, stored));
-    }
-    return derivative_from_output(a, y);
-  }
 }
 
 // Units in the last place of a float32 near `exact`, down to the smallest subnormal. What is beyond

@@ -52,7 +52,7 @@ TEST_CASE("known values") {
     INFO(A::name);
     for (const auto [x, y] : A::known) {
       CHECK(A{}.forward(x) == doctest::Approx(y).epsilon(1e-15).scale(1));
-      CHECK(forward32(A{}, static_cast<float>(x)) == doctest::Approx(y).epsilon(3e-7).scale(1));
+      CHECK(A{}.forward(static_cast<float>(x)) == doctest::Approx(y).epsilon(3e-7).scale(1));
     }
   });
 }

@@ -1,0 +1,135 @@
+#pragma once
+
+// The few vector instructions that no compiler finds by itself, for the instruction set that this
+// file is compiled for: minima, conversions between float and double, and the 32 x 32 -> 64 bit
+// products of Philox. The only file with intrinsics.
+//
+// What has a name that a linker could merge stays out of it, since it differs from one copy of the
+// CPU kernels to the next: functions are always inlined, constants have internal linkage.
+
+#include <cstdint>
+
+#if defined(__SSE2__) && !defined(__CUDACC__)
+#include <immintrin.h>
+#endif
+
+#include <sinter/kernels/math/hd.h>
+
+namespace sinter::math {
+
+namespace detail {
+
+template <class T, int Bytes>
+struct VectorType {
+  typedef T type __attribute__((vector_size(Bytes)));
+};
+
+}  // namespace detail
+
+// A vector of T of that many bytes.
+template <class T, int Bytes>
+using Vector = typename detail::VectorType<T, Bytes>::type;
+
+namespace simd {
+
+#if defined(__CUDACC__)
+
+// A GPU's lanes are its threads: V is a scalar, and no vector fills a register.
+constexpr int bytes = 0;
+template <class V>
+V min(V a, V b);
+template <class V>
+V max(V a, V b);
+
+#else
+
+#if defined(__AVX512F__)
+constexpr int bytes = 64;
+#elif defined(__AVX2__)
+constexpr int bytes = 32;
+#else
+constexpr int bytes = 16;
+#endif
+
+// A register's worth of floats, doubles, 64-bit words; and the floats that become as many doubles.
+using Floats = Vector<float, bytes>;
+using Doubles = Vector<double, bytes>;
+using Words = Vector<std::uint64_t, bytes>;
+using HalfFloats = Vector<float, bytes / 2>;
+
+// min(a, b) is b, and so is max(a, b), where either is NaN. The zero-masking forms, whose mask
+// vanishes, spare us a warning about g++ 12's own headers.
+#if defined(__AVX512F__)
+SINTER_HOST_INLINE Floats min(Floats a, Floats b) { return _mm512_maskz_min_ps(0xffff, a, b); }
+SINTER_HOST_INLINE Floats max(Floats a, Floats b) { return _mm512_maskz_max_ps(0xffff, a, b); }
+SINTER_HOST_INLINE Doubles min(Doubles a, Doubles b) { return _mm512_maskz_min_pd(0xff, a, b); }
+SINTER_HOST_INLINE Doubles max(Doubles a, Doubles b) { return _mm512_maskz_max_pd(0xff, a, b); }
+SINTER_HOST_INLINE Doubles widen(HalfFloats x) { return _mm512_maskz_cvtps_pd(0xff, x); }
+SINTER_HOST_INLINE HalfFloats narrow(Doubles x) { return _mm512_maskz_cvtpd_ps(0xff, x); }
+SINTER_HOST_INLINE Words multiply_low_halves(Words a, Words b) {
+  return reinterpret_cast<Words>(
+      _mm512_maskz_mul_epu32(0xff, reinterpret_cast<__m512i>(a), reinterpret_cast<__m512i>(b)));
+}
+SINTER_HOST_INLINE Words iota() { return Words{0, 1, 2, 3, 4, 5, 6, 7}; }
+SINTER_HOST_INLINE Words interleave_left(Words a, Words b) {
+  return __builtin_shufflevector(a, b, 0, 8, 1, 9, 2, 10, 3, 11);
+}
+SINTER_HOST_INLINE Words interleave_right(Words a, Words b) {
+  return __builtin_shufflevector(a, b, 4, 12, 5, 13, 6, 14, 7, 15);
+}
+#elif defined(__AVX2__)
+SINTER_HOST_INLINE Floats min(Floats a, Floats b) { return _mm256_min_ps(a, b); }
+SINTER_HOST_INLINE Floats max(Floats a, Floats b) { return _mm256_max_ps(a, b); }
+SINTER_HOST_INLINE Doubles min(Doubles a, Doubles b) { return _mm256_min_pd(a, b); }
+SINTER_HOST_INLINE Doubles max(Doubles a, Doubles b) { return _mm256_max_pd(a, b); }
+SINTER_HOST_INLINE Doubles widen(HalfFloats x) { return _mm256_cvtps_pd(x); }
+SINTER_HOST_INLINE HalfFloats narrow(Doubles x) { return _mm256_cvtpd_ps(x); }
+SINTER_HOST_INLINE Words multiply_low_halves(Words a, Words b) {
+  return reinterpret_cast<Words>(
+      _mm256_mul_epu32(reinterpret_cast<__m256i>(a), reinterpret_cast<__m256i>(b)));
+}
+SINTER_HOST_INLINE Words iota() { return Words{0, 1, 2, 3}; }
+SINTER_HOST_INLINE Words interleave_left(Words a, Words b) {
+  return __builtin_shufflevector(a, b, 0, 4, 1, 5);
+}
+SINTER_HOST_INLINE Words interleave_right(Words a, Words b) {
+  return __builtin_shufflevector(a, b, 2, 6, 3, 7);
+}
+#else
+#if defined(__SSE2__)
+SINTER_HOST_INLINE Floats min(Floats a, Floats b) { return _mm_min_ps(a, b); }
+SINTER_HOST_INLINE Floats max(Floats a, Floats b) { return _mm_max_ps(a, b); }
+SINTER_HOST_INLINE Doubles min(Doubles a, Doubles b) { return _mm_min_pd(a, b); }
+SINTER_HOST_INLINE Doubles max(Doubles a, Doubles b) { return _mm_max_pd(a, b); }
+SINTER_HOST_INLINE Words multiply_low_halves(Words a, Words b) {
+  return reinterpret_cast<Words>(
+      _mm_mul_epu32(reinterpret_cast<__m128i>(a), reinterpret_cast<__m128i>(b)));
+}
+#else
+template <class V>
+SINTER_HOST_INLINE V min(V a, V b) {
+  return a < b ? a : b;
+}
+template <class V>
+SINTER_HOST_INLINE V max(V a, V b) {
+  return a > b ? a : b;
+}
+SINTER_HOST_INLINE Words multiply_low_halves(Words a, Words b) {
+  return (a & 0xffffffffu) * (b & 0xffffffffu);
+}
+#endif
+SINTER_HOST_INLINE Doubles widen(HalfFloats x) { return __builtin_convertvector(x, Doubles); }
+SINTER_HOST_INLINE HalfFloats narrow(Doubles x) { return __builtin_convertvector(x, HalfFloats); }
+SINTER_HOST_INLINE Words iota() { return Words{0, 1}; }
+SINTER_HOST_INLINE Words interleave_left(Words a, Words b) {
+  return __builtin_shufflevector(a, b, 0, 2);
+}
+SINTER_HOST_INLINE Words interleave_right(Words a, Words b) {
+  return __builtin_shufflevector(a, b, 1, 3);
+}
+#endif
+
+#endif  // __CUDACC__
+
+}  // namespace simd
+}  // namespace sinter::math
