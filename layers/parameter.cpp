@@ -102,7 +102,7 @@ std::int64_t numel(const Parameters& parameters) {
 
 std::int64_t padded_numel(const ParameterState& parameter) {
   const auto per_boundary = static_cast<std::int64_t>(256 / size_of(parameter.dtype));
-  return (parameter.shape.numel() + per_boundary - 1) / per_boundary * per_boundary;
+  return (parameter.shape.numel() + per_boundary - 1) & -per_boundary;  // a power of two
 }
 
 namespace {

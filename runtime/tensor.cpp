@@ -278,9 +278,12 @@ Tensor Tensor::clone() const {
 }
 
 Tensor Tensor::detach() const {
-  Tensor out = *this;
+  Tensor out;
+  out.storage_ = storage_;
+  out.offset_ = offset_;
+  out.shape_ = shape_;
+  out.dtype_ = dtype_;
   out.slot_ = {.tape = 0, .index = TapeSlot::detached};
-  out.leaf_ = nullptr;
   return out;
 }
 

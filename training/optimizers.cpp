@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cmath>
 #include <set>
 #include <utility>
@@ -48,8 +49,29 @@ void Optimizer::clear_gradients() {
   }
 }
 
+// Whether everything lies as follow_parameters() left it, so that a step need not look closer.
+bool Optimizer::is_laid_out() const {
+  if (offsets_.empty()) {
+    return false;
+  }
+  const ParameterState& first = *parameters_.front().state;
+  for (std::size_t i = 0; i < parameters_.size(); ++i) {
+    const ParameterState& state = *parameters_[i].state;
+    if (!state.flat || state.flat != first.flat || state.offset != first.offset + offsets_[i]) {
+      return false;
+    }
+  }
+  const Tensor& values = first.flat->values;
+  return std::ranges::all_of(state_, [&values](const Tensor& state) {
+    return state.dtype() == values.dtype() && state.device() == values.device();
+  });
+}
+
 // State takes the layout, type and device that the parameters have now.
 void Optimizer::follow_parameters() {
+  if (is_laid_out()) {
+    return;
+  }
   const ParameterState& first = *parameters_.front().state;
   for (const NamedParameter& parameter : parameters_) {
     check(parameter.state->dtype == first.dtype && parameter.state->device == first.device, name_,
