@@ -86,21 +86,19 @@ void Optimizer::follow_parameters() {
     offsets.push_back(elements);
     elements += padded_numel(*parameter.state);
   }
-  for (Tensor& state : state_) {
-    if (!state.defined()) {
-      state = Tensor::zeros({elements}, first.dtype, first.device);
-    } else if (offsets != offsets_) {
-      // Another type pads differently: each parameter's part moves to its new place.
-      Tensor moved = Tensor::zeros({elements}, state.dtype(), state.device());
-      for (std::size_t i = 0; i < parameters_.size(); ++i) {
-        const std::int64_t n = parameters_[i].state->shape.numel();
-        moved.view_rows(offsets[i], offsets[i] + n)
-            .copy_from(state.view_rows(offsets_[i], offsets_[i] + n));
-      }
-      state = moved;
+  std::vector<Tensor> state;
+  for (const Tensor& old : state_) {
+    const int place = static_cast<int>(2 + state.size());
+    state.push_back(flat_zeros(elements, first.dtype, first.device, place));
+    // Another type pads differently: each parameter's part moves to its new place.
+    for (std::size_t i = 0; old.defined() && i < parameters_.size(); ++i) {
+      const std::int64_t n = parameters_[i].state->shape.numel();
+      state.back()
+          .view_rows(offsets[i], offsets[i] + n)
+          .copy_from(old.view_rows(offsets_[i], offsets_[i] + n).to(first.dtype));
     }
-    state = state.to(first.dtype).to(first.device);
   }
+  state_ = std::move(state);
   offsets_ = std::move(offsets);
 }
 
