@@ -53,11 +53,26 @@ class Backward {
   void give(int input, const Tensor& gradient);
   /// Lets `compute(gradient, accumulate)` write the gradient of an input of `shape` straight to
   /// where it is kept, or add to what is there. Not called where the input needs none.
-  void write(int input, const Shape& shape,
-             const std::function<void(Tensor& gradient, bool accumulate)>& compute);
+  template <class Compute>
+  void write(int input, const Shape& shape, Compute&& compute) {
+    if (needs(input)) {
+      Target target = target_of(input, shape);
+      compute(target.gradient, target.accumulate);
+      finish(input, target);
+    }
+  }
 
  private:
   friend class Tape;
+  /// Where write() has a gradient computed.
+  struct Target {
+    Tensor gradient;
+    bool accumulate = false;
+    bool is_kept = false;  ///< it shares the elements of what is kept, so there is nothing to give
+  };
+  Target target_of(int input, const Shape& shape);
+  void finish(int input, const Target& target);
+
   Backward(Tape& tape, Tape::Node& node, Tensor grad, bool grad_is_one)
       : tape_(tape), node_(node), grad_(std::move(grad)), grad_is_one_(grad_is_one) {}
 

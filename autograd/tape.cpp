@@ -96,7 +96,7 @@ void Tape::backward(const Tensor& value, const Tensor& gradient) {
   run(value, gradient.detach(), false);
 }
 
-void Tape::run(const Tensor& value, Tensor gradient, bool seeded_with_one) {
+void Tape::run(const Tensor& value, const Tensor& gradient, bool seeded_with_one) {
   check(!done_,
         "Tape::backward: it has already run on this tape, and what was recorded is freed; "
         "make a new Tape for each forward pass");
@@ -108,12 +108,11 @@ void Tape::run(const Tensor& value, Tensor gradient, bool seeded_with_one) {
   done_ = true;
   const NoTape suspended;
   const auto last = static_cast<std::size_t>(value.slot().index);
-  gradients_.resize(nodes_.size());
-  gradients_[last] = std::move(gradient).reshape(nodes_[last].kind.shape);
+  nodes_[last].gradient = gradient.reshape(nodes_[last].kind.shape);
   try {
     for (std::size_t i = last + 1; i-- > 0;) {
       Node& node = nodes_[i];
-      Tensor incoming = std::move(gradients_[i]);
+      Tensor incoming = std::exchange(node.gradient, {});
       if (incoming.defined() && node.backward) {
         Backward context(*this, node, std::move(incoming), seeded_with_one && i == last);
         node.backward(context);
@@ -130,11 +129,9 @@ void Tape::run(const Tensor& value, Tensor gradient, bool seeded_with_one) {
       }
     }
     nodes_.clear();
-    gradients_.clear();
     throw;
   }
   nodes_.clear();
-  gradients_.clear();
   for (const auto& generator : generators_) {
     generator->advance_step();
   }
@@ -255,7 +252,7 @@ void Backward::give(int input, const Tensor& gradient) {
         " on ", gradient.device(), " for input ", input, ", which is ", dtype, " ", shape, " on ",
         device);
   Tensor* kept =
-      edge.leaf ? &edge.leaf->grad : &tape_.gradients_[static_cast<std::size_t>(edge.node)];
+      edge.leaf ? &edge.leaf->grad : &tape_.nodes_[static_cast<std::size_t>(edge.node)].gradient;
   const bool first = edge.leaf ? !edge.leaf->fresh : !kept->defined();
   if (!first && edge.leaf) {
     ops::accumulate(gradient.reshape(shape), *kept);
@@ -275,11 +272,7 @@ void Backward::give(int input, const Tensor& gradient) {
   }
 }
 
-void Backward::write(int input, const Shape& shape,
-                     const std::function<void(Tensor&, bool)>& compute) {
-  if (!needs(input)) {
-    return;
-  }
+Backward::Target Backward::target_of(int input, const Shape& shape) {
   const Tape::Edge& edge = node_.inputs[static_cast<std::size_t>(input)];
   const auto kind = tape_.kind_of(edge);
   if (edge.leaf) {
@@ -287,22 +280,24 @@ void Backward::write(int input, const Shape& shape,
     if (!leaf.grad.defined()) {
       leaf.grad = Tensor::empty(leaf.shape, kind.dtype, kind.device);
     }
-    Tensor shaped = leaf.grad.reshape(shape);
-    compute(shaped, leaf.fresh);
-    check(shaped.address() == leaf.grad.address(), node_.name,
+    return {leaf.grad.reshape(shape), leaf.fresh, true};
+  }
+  const Tensor& kept = tape_.nodes_[static_cast<std::size_t>(edge.node)].gradient;
+  if (kept.defined() && is_sole_owner(kept)) {
+    return {kept.reshape(shape), true, true};
+  }
+  return {Tensor::empty(shape, kind.dtype, kind.device), false, false};
+}
+
+void Backward::finish(int input, const Target& target) {
+  const Tape::Edge& edge = node_.inputs[static_cast<std::size_t>(input)];
+  if (!target.is_kept) {
+    give(input, target.gradient);
+  } else if (edge.leaf) {
+    check(target.gradient.address() == edge.leaf->grad.address(), node_.name,
           ": its backward replaced the tensor that it was to write the gradient of input ", input,
           " into; use give() for a tensor of its own");
-    leaf.fresh = true;
-    return;
-  }
-  Tensor& kept = tape_.gradients_[static_cast<std::size_t>(edge.node)];
-  if (kept.defined() && is_sole_owner(kept)) {
-    Tensor shaped = kept.reshape(shape);
-    compute(shaped, true);
-  } else {
-    Tensor fresh = Tensor::empty(shape, kind.dtype, kind.device);
-    compute(fresh, false);
-    give(input, fresh);
+    edge.leaf->fresh = true;
   }
 }
 

@@ -88,17 +88,17 @@ class Tape {
     std::string name;
     std::vector<Edge> inputs;
     std::function<void(Backward&)> backward;
-    Kind kind;  ///< of the output
+    Kind kind;        ///< of the output
+    Tensor gradient;  ///< of the output, as far as it is known
   };
 
   Kind kind_of(const Edge& edge) const;
 
-  void run(const Tensor& value, Tensor gradient, bool seeded_with_one);
+  void run(const Tensor& value, const Tensor& gradient, bool seeded_with_one);
 
   detail::TapeScope scope_{this};
   std::uint64_t id_;
   std::vector<Node> nodes_;
-  std::vector<Tensor> gradients_;
   std::vector<std::shared_ptr<Generator>> generators_;
   bool done_ = false;
 };

@@ -66,7 +66,8 @@ foreach(path IN LISTS SINTER_CPU_PATHS)
   # optimised in every build type, so that no weak symbol of theirs is left for the linker to merge.
   target_compile_options(sinter_cpu_${path} PRIVATE ${SINTER_FLAGS_${path}} -fno-math-errno
     -fno-trapping-math $<$<NOT:$<STREQUAL:${path},baseline>>:-O3;-fno-sanitize=all>
-    $<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized>)  # g++ 12's own avx512 headers: GCC PR105593
+    # g++ 12 warns of its own avx512 headers: GCC PR105593
+    $<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized;-Wno-uninitialized>)
   target_link_libraries(sinter_cpu_${path} PRIVATE $<BUILD_INTERFACE:Eigen3::Eigen>)
   target_sources(sinter PRIVATE $<TARGET_OBJECTS:sinter_cpu_${path}>)
 endforeach()

@@ -18,10 +18,6 @@ std::map<std::string, std::int64_t, std::less<>>& counts() {
   return instance;
 }
 
-DType staged_dtype(DType dtype) {
-  return dtype == DType::float16 || dtype == DType::bfloat16 ? DType::float32 : dtype;
-}
-
 }  // namespace
 
 void set_fallback_policy(FallbackPolicy wanted) { policy = wanted; }
@@ -43,16 +39,9 @@ std::int64_t fallback_count(std::string_view op) {
 
 namespace detail {
 
-void CallSite::see(const Tensor& tensor) {
-  if (!tensor.defined()) {
-    return;
-  }
-  const Device device = tensor.device();
-  check(!seen_ || device == device_, op_, ": one tensor is on ", device_, " and another on ",
-        device, "; move the model or the batch with to(device)");
-  device_ = device;
-  seen_ = true;
-  has_16_bit_ = has_16_bit_ || staged_dtype(tensor.dtype()) != tensor.dtype();
+void CallSite::refuse(Device other) const {
+  throw Error(text(op_, ": one tensor is on ", device_, " and another on ", other,
+                   "; move the model or the batch with to(device)"));
 }
 
 void CallSite::note_fallback() const {

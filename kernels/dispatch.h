@@ -53,6 +53,11 @@ std::int64_t fallback_count(std::string_view op);
 
 namespace detail {
 
+/// The type in which the reference path takes elements of `dtype`.
+inline DType staged_dtype(DType dtype) {
+  return dtype == DType::float16 || dtype == DType::bfloat16 ? DType::float32 : dtype;
+}
+
 /// Collects what the tensor arguments of a call have in common.
 class CallSite {
  public:
@@ -69,7 +74,19 @@ class CallSite {
   void note_fallback() const;
 
  private:
-  void see(const Tensor& tensor);
+  void see(const Tensor& tensor) {
+    if (!tensor.defined()) {
+      return;
+    }
+    const Device device = tensor.device();
+    if (seen_ && device != device_) [[unlikely]] {
+      refuse(device);
+    }
+    device_ = device;
+    seen_ = true;
+    has_16_bit_ = has_16_bit_ || staged_dtype(tensor.dtype()) != tensor.dtype();
+  }
+  [[noreturn]] void refuse(Device other) const;
 
   const char* op_;
   Device device_;

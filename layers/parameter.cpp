@@ -102,7 +102,15 @@ std::int64_t numel(const Parameters& parameters) {
 
 std::int64_t padded_numel(const ParameterState& parameter) {
   const auto per_boundary = static_cast<std::int64_t>(256 / size_of(parameter.dtype));
-  return (parameter.shape.numel() + per_boundary - 1) / per_boundary * per_boundary;
+  return (parameter.shape.numel() + per_boundary - 1) & -per_boundary;  // a power of two
+}
+
+// Large blocks from the system begin at the same place in a page. A loop that changes several of
+// them in step would wait for stores to addresses that only look like those of its loads, and take
+// a fifth longer.
+Tensor flat_zeros(std::int64_t elements, DType dtype, Device device, int place) {
+  const auto lead = place * static_cast<std::int64_t>(1024 / size_of(dtype));
+  return Tensor::zeros({lead + elements}, dtype, device).view_rows(lead, lead + elements);
 }
 
 namespace {
@@ -144,8 +152,8 @@ void lay_out(const Group& group) {
   const ParameterState& first = *group.members.front();
   const auto flat = std::make_shared<FlatBuffer>();
   // Zeros, since updates run over the padding too.
-  flat->values = Tensor::zeros({group.elements}, first.dtype, first.device);
-  flat->gradients = Tensor::zeros({group.elements}, first.dtype, first.device);
+  flat->values = flat_zeros(group.elements, first.dtype, first.device, 0);
+  flat->gradients = flat_zeros(group.elements, first.dtype, first.device, 1);
   std::int64_t offset = 0;
   for (ParameterState* state : group.members) {
     Tensor value = flat->values.slice(offset, state->shape);

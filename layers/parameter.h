@@ -85,6 +85,9 @@ using Parameters = std::vector<NamedParameter>;
 std::int64_t numel(const Parameters& parameters);
 /// Elements from one parameter to the next in a flat layout: the count rounded up to 256 bytes.
 std::int64_t padded_numel(const ParameterState& parameter);
+/// Zeros that are walked together with values (`place` 0), gradients (1) and an optimizer's state
+/// (2 and on).
+Tensor flat_zeros(std::int64_t elements, DType dtype, Device device, int place);
 /// Lays the parameters out in one flat buffer for each type, in order, keeping values and
 /// gradients; does nothing where they are so already. All of them must have been drawn.
 void lay_out_flat(const Parameters& parameters);

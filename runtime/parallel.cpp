@@ -1,9 +1,12 @@
 #include <atomic>
+#include <cstdlib>
 #include <exception>
 #include <mutex>
 #include <omp.h>
+#include <string>
 
 #include <sinter/runtime/error.h>
+#include <sinter/runtime/log.h>
 #include <sinter/runtime/parallel.h>
 
 namespace sinter {
@@ -11,11 +14,44 @@ namespace {
 
 std::atomic<int> wanted_threads{0};  // 0: nobody said
 
+// The first number of OMP_NUM_THREADS, which may be a list, one for each level of nesting; 0 where
+// it has none above 0, so that OpenMP passes the variable over.
+long long first_number(const std::string& value) {
+  const char* const begin = value.c_str();
+  char* end = nullptr;
+  const long long number = std::strtoll(begin, &end, 10);
+  while (*end == ' ' || *end == '\t') {
+    ++end;
+  }
+  const bool is_number = end != begin && (*end == '\0' || *end == ',');
+  return is_number ? std::max(number, 0LL) : 0;
+}
+
+// Processors that this process may run on, asked for once since the answer takes a system call.
+int processors() {
+  static const int count = [] {
+    const int here = std::clamp(omp_get_num_procs(), 1, max_threads);
+    const char* variable = std::getenv("OMP_NUM_THREADS");
+    const std::string value = variable == nullptr ? "" : variable;
+    const long long number = first_number(value);
+    const int used = std::min(omp_get_max_threads(), here);
+    if (!value.empty() && number == 0) {
+      log::warn(text("OMP_NUM_THREADS=", value, " is not a number of threads; using ", used));
+    } else if (number > here) {
+      log::warn(text("OMP_NUM_THREADS=", value, ", but this process may run on ", here,
+                     here == 1 ? " processor" : " processors", " only; using ", used,
+                     " (set_num_threads() takes more)"));
+    }
+    return here;
+  }();
+  return count;
+}
+
 }  // namespace
 
 int num_threads() {
   const int wanted = wanted_threads.load(std::memory_order_relaxed);
-  return wanted > 0 ? wanted : std::min(omp_get_max_threads(), max_threads);
+  return wanted > 0 ? wanted : std::min(omp_get_max_threads(), processors());
 }
 
 void set_num_threads(int threads) {

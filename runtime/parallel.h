@@ -8,8 +8,10 @@
 
 namespace sinter {
 
-/// Threads that parallel loops use: OpenMP's choice (OMP_NUM_THREADS, else the cores), or what
-/// set_num_threads said.
+/// Threads that parallel loops use: what set_num_threads said, else OpenMP's choice
+/// (OMP_NUM_THREADS, or one for each processor that this process may run on), but no more than
+/// there are processors: threads that share one wait for each other. An OMP_NUM_THREADS that does
+/// not decide is said in the log, once.
 int num_threads();
 /// More than any machine has, and few enough for every system to start.
 inline constexpr int max_threads = 1024;

@@ -1,11 +1,11 @@
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cstdlib>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <string_view>
-#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -16,16 +16,24 @@
 namespace sinter {
 namespace {
 
-// Eight sizes for each power of two: at most an eighth of a block is unused, and blocks of nearly
-// equal size serve one another.
-std::size_t size_class(std::size_t bytes) {
-  constexpr std::size_t smallest = 256;
-  if (bytes <= smallest) {
-    return smallest;
+// Eight sizes for each power of two, 256 bytes apart at least: at most an eighth of a larger block
+// is unused, and blocks of nearly equal size serve one another.
+struct SizeClass {
+  static constexpr std::size_t count = 8 * 55;
+
+  std::size_t size;   ///< of a block, in bytes
+  std::size_t index;  ///< below `count`
+
+  explicit SizeClass(std::size_t bytes) {
+    // No device has half of what a size_t counts, and beyond it the size would overflow.
+    const std::size_t wanted = std::clamp<std::size_t>(bytes, 1, SIZE_MAX / 2);
+    // The step between sizes is 2^shift: 256 up to 4096 bytes, then an eighth of a power of two.
+    const auto shift = 7 + std::max<std::size_t>(1, std::bit_width((wanted - 1) >> 11));
+    const std::size_t steps = ((wanted - 1) >> shift) + 1;
+    size = steps << shift;
+    index = 8 * (shift - 8) + steps;
   }
-  const std::size_t step = std::max(std::bit_floor(bytes - 1) / 8, smallest);
-  return (bytes + step - 1) / step * step;
-}
+};
 
 bool reuse_is_off() {
   const char* wanted = std::getenv("SINTER_POOL");
@@ -37,12 +45,11 @@ class Pool {
   explicit Pool(Device device) : device_(device) {}
 
   void* allocate(std::size_t bytes) {
-    // No device has half of what a size_t counts, and beyond it the size class would overflow.
-    const std::size_t size = size_class(std::min(bytes, SIZE_MAX / 2));
+    const auto [size, index] = SizeClass(bytes);
     const std::scoped_lock lock(mutex_);
     ++stats_.requests;
     void* memory = nullptr;
-    if (auto& blocks = free_[size]; !blocks.empty()) {
+    if (auto& blocks = free_[index]; !blocks.empty()) {
       memory = blocks.back();
       blocks.pop_back();
       stats_.held -= size;
@@ -64,7 +71,7 @@ class Pool {
   }
 
   void release(void* memory, std::size_t bytes) noexcept {
-    const std::size_t size = size_class(bytes);
+    const auto [size, index] = SizeClass(bytes);
     const std::scoped_lock lock(mutex_);
     stats_.in_use -= size;
     if (!reuse_) {
@@ -72,7 +79,7 @@ class Pool {
       return;
     }
     try {
-      free_[size].push_back(memory);
+      free_[index].push_back(memory);
       stats_.held += size;
     } catch (...) {  // no memory for the list itself: the block goes back to the system
       backend(device_.type).release(device_.index, memory);
@@ -94,7 +101,7 @@ class Pool {
 
  private:
   void trim_locked() {
-    for (auto& [size, blocks] : free_) {
+    for (auto& blocks : free_) {
       for (void* block : blocks) {
         backend(device_.type).release(device_.index, block);
       }
@@ -107,7 +114,7 @@ class Pool {
   bool reuse_ = !reuse_is_off();
   std::mutex mutex_;
   PoolStats stats_;
-  std::unordered_map<std::size_t, std::vector<void*>> free_;
+  std::array<std::vector<void*>, SizeClass::count> free_;
 };
 
 // Pools are never destroyed: a tensor with static lifetime may be released after any of our own

@@ -21,28 +21,28 @@ Shape::Shape(std::initializer_list<std::int64_t> sizes)
     : Shape(std::span<const std::int64_t>(sizes.begin(), sizes.size())) {}
 
 Shape::Shape(std::span<const std::int64_t> sizes) : rank_(static_cast<int>(sizes.size())) {
-  check(sizes.size() <= max_rank, "shape ", list(sizes), " has ", sizes.size(),
-        " dimensions; at most ", max_rank, " are supported");
-  std::copy(sizes.begin(), sizes.end(), sizes_.begin());
+  // Shapes are made many times in a step: the sentences only where they are needed.
+  if (sizes.size() > max_rank) [[unlikely]] {
+    throw Error(text("shape ", list(sizes), " has ", sizes.size(), " dimensions; at most ",
+                     max_rank, " are supported"));
+  }
   // The product of the non-zero sizes is checked too: strides are made of it, whatever the count.
   std::int64_t strides = 1;
-  for (const std::int64_t size : sizes) {
-    check(size >= 0, "shape ", list(sizes), " has a negative dimension");
-    check(!__builtin_mul_overflow(strides, std::max<std::int64_t>(size, 1), &strides), "shape ",
-          list(sizes), " has more elements than a 64-bit count holds");
+  for (std::size_t i = 0; i < sizes.size(); ++i) {
+    const std::int64_t size = sizes[i];
+    if (size < 0) [[unlikely]] {
+      throw Error(text("shape ", list(sizes), " has a negative dimension"));
+    }
+    if (__builtin_mul_overflow(strides, std::max<std::int64_t>(size, 1), &strides)) [[unlikely]] {
+      throw Error(text("shape ", list(sizes), " has more elements than a 64-bit count holds"));
+    }
+    sizes_[i] = size;
     numel_ *= size;
   }
 }
 
-int Shape::axis(int dim) const {
-  const int from_front = dim < 0 ? dim + rank_ : dim;
-  check(from_front >= 0 && from_front < rank_, "dimension ", dim, " does not exist in shape ",
-        str());
-  return from_front;
-}
-
-std::int64_t Shape::operator[](int dim) const {
-  return sizes_[static_cast<std::size_t>(axis(dim))];
+void Shape::refuse_dimension(int dim) const {
+  throw Error(text("dimension ", dim, " does not exist in shape ", str()));
 }
 
 std::int64_t Shape::rows() const {
@@ -60,10 +60,6 @@ Shape Shape::with(int dim, std::int64_t size) const {
 }
 
 std::string Shape::str() const { return list(sizes()); }
-
-bool Shape::operator==(const Shape& other) const {
-  return std::ranges::equal(sizes(), other.sizes());
-}
 
 std::ostream& operator<<(std::ostream& out, const Shape& shape) { return out << shape.str(); }
 

@@ -25,7 +25,7 @@ class Shape {
   /// Elements in all; 1 for a scalar.
   std::int64_t numel() const { return numel_; }
   /// Size of dimension `dim`; negative counts from the last. Throws Error out of range.
-  std::int64_t operator[](int dim) const;
+  std::int64_t operator[](int dim) const { return sizes_[static_cast<std::size_t>(axis(dim))]; }
   /// Size of the last dimension, 1 for a scalar.
   std::int64_t last() const { return rank_ == 0 ? 1 : sizes_[static_cast<std::size_t>(rank_ - 1)]; }
   /// Elements divided by the last dimension: the rows of the matrix that a layer sees.
@@ -38,10 +38,18 @@ class Shape {
   /// "[64, 1, 28, 28]"
   std::string str() const;
 
-  bool operator==(const Shape& other) const;
+  /// Sizes beyond the rank are always 0.
+  bool operator==(const Shape& other) const = default;
 
  private:
-  int axis(int dim) const;
+  int axis(int dim) const {
+    const int from_front = dim < 0 ? dim + rank_ : dim;
+    if (from_front < 0 || from_front >= rank_) [[unlikely]] {
+      refuse_dimension(dim);
+    }
+    return from_front;
+  }
+  [[noreturn]] void refuse_dimension(int dim) const;
 
   std::array<std::int64_t, max_rank> sizes_{};
   std::int64_t numel_ = 1;

@@ -199,16 +199,17 @@ Tensor Tensor::reshape(const Shape& shape) const {
 
 Tensor Tensor::reshape(std::initializer_list<std::int64_t> sizes) const {
   require_defined("Tensor::reshape");
+  if (std::ranges::find(sizes, -1) == sizes.end()) {
+    return reshape(Shape(sizes));
+  }
   std::vector<std::int64_t> filled(sizes);
   const auto open = std::ranges::find(filled, -1);
-  if (open != filled.end()) {
-    check(std::ranges::count(filled, -1) == 1, "Tensor::reshape: only one size may be -1");
-    *open = 1;
-    const std::int64_t known = Shape(std::span<const std::int64_t>(filled)).numel();
-    check(known != 0 && numel() % known == 0, "Tensor::reshape: shape ", shape_, " of ", numel(),
-          " elements does not divide into the ", known, " of the sizes given besides -1");
-    *open = numel() / known;
-  }
+  check(std::ranges::count(filled, -1) == 1, "Tensor::reshape: only one size may be -1");
+  *open = 1;
+  const std::int64_t known = Shape(std::span<const std::int64_t>(filled)).numel();
+  check(known != 0 && numel() % known == 0, "Tensor::reshape: shape ", shape_, " of ", numel(),
+        " elements does not divide into the ", known, " of the sizes given besides -1");
+  *open = numel() / known;
   return reshape(Shape(std::span<const std::int64_t>(filled)));
 }
 
@@ -277,9 +278,12 @@ Tensor Tensor::clone() const {
 }
 
 Tensor Tensor::detach() const {
-  Tensor out = *this;
+  Tensor out;
+  out.storage_ = storage_;
+  out.offset_ = offset_;
+  out.shape_ = shape_;
+  out.dtype_ = dtype_;
   out.slot_ = {.tape = 0, .index = TapeSlot::detached};
-  out.leaf_ = nullptr;
   return out;
 }
 

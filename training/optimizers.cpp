@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cmath>
 #include <set>
 #include <utility>
@@ -48,8 +49,29 @@ void Optimizer::clear_gradients() {
   }
 }
 
+// Whether everything lies as follow_parameters() left it, so that a step need not look closer.
+bool Optimizer::is_laid_out() const {
+  if (offsets_.empty()) {
+    return false;
+  }
+  const ParameterState& first = *parameters_.front().state;
+  for (std::size_t i = 0; i < parameters_.size(); ++i) {
+    const ParameterState& state = *parameters_[i].state;
+    if (!state.flat || state.flat != first.flat || state.offset != first.offset + offsets_[i]) {
+      return false;
+    }
+  }
+  const Tensor& values = first.flat->values;
+  return std::ranges::all_of(state_, [&values](const Tensor& state) {
+    return state.dtype() == values.dtype() && state.device() == values.device();
+  });
+}
+
 // State takes the layout, type and device that the parameters have now.
 void Optimizer::follow_parameters() {
+  if (is_laid_out()) {
+    return;
+  }
   const ParameterState& first = *parameters_.front().state;
   for (const NamedParameter& parameter : parameters_) {
     check(parameter.state->dtype == first.dtype && parameter.state->device == first.device, name_,
@@ -64,21 +86,19 @@ void Optimizer::follow_parameters() {
     offsets.push_back(elements);
     elements += padded_numel(*parameter.state);
   }
-  for (Tensor& state : state_) {
-    if (!state.defined()) {
-      state = Tensor::zeros({elements}, first.dtype, first.device);
-    } else if (offsets != offsets_) {
-      // Another type pads differently: each parameter's part moves to its new place.
-      Tensor moved = Tensor::zeros({elements}, state.dtype(), state.device());
-      for (std::size_t i = 0; i < parameters_.size(); ++i) {
-        const std::int64_t n = parameters_[i].state->shape.numel();
-        moved.view_rows(offsets[i], offsets[i] + n)
-            .copy_from(state.view_rows(offsets_[i], offsets_[i] + n));
-      }
-      state = moved;
+  std::vector<Tensor> state;
+  for (const Tensor& old : state_) {
+    const int place = static_cast<int>(2 + state.size());
+    state.push_back(flat_zeros(elements, first.dtype, first.device, place));
+    // Another type pads differently: each parameter's part moves to its new place.
+    for (std::size_t i = 0; old.defined() && i < parameters_.size(); ++i) {
+      const std::int64_t n = parameters_[i].state->shape.numel();
+      state.back()
+          .view_rows(offsets[i], offsets[i] + n)
+          .copy_from(old.view_rows(offsets_[i], offsets_[i] + n).to(first.dtype));
     }
-    state = state.to(first.dtype).to(first.device);
   }
+  state_ = std::move(state);
   offsets_ = std::move(offsets);
 }
 

@@ -43,6 +43,7 @@ class Optimizer {
   const std::string& name() const { return name_; }
 
  private:
+  bool is_laid_out() const;
   void follow_parameters();
 
   std::string name_;

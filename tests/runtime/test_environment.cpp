@@ -1,7 +1,11 @@
-// What the environment decides, once for a process: the CPU path and the log's level.
+// What the environment decides, once for a process: the CPU path, the threads and the log's level.
 
+#include <atomic>
+#include <cstdint>
 #include <iostream>
+#include <sched.h>
 #include <string>
+#include <vector>
 
 #include <doctest/doctest.h>
 
@@ -9,6 +13,7 @@
 #include "sentence.h"
 #include <sinter/runtime/cpu_path.h>
 #include <sinter/runtime/log.h>
+#include <sinter/runtime/parallel.h>
 
 namespace sinter {
 namespace {
@@ -69,6 +74,73 @@ TEST_CASE(
         std::string("SINTER_CPU=") + rubbish + " is unknown: expected baseline, avx2 or avx512";
     CHECK(out.says("said: " + sentence));
     CHECK(out.says("CPU path: " + sentence));  // main() prints build_info first
+  }
+}
+
+TEST_CASE("child: the threads" * doctest::skip()) {
+  const int threads = num_threads();
+  CHECK(num_threads() == threads);
+  std::atomic<int> ran{0};
+  parallel_pieces(1000, [&ran](std::int64_t) { ++ran; });
+  CHECK(ran == 1000);
+  set_num_threads(5);
+  CHECK(num_threads() == 5);
+  std::cout << "threads: " << threads << std::endl;
+}
+
+// Processors that this process, and so its child, may run on.
+int processors() {
+  cpu_set_t set;
+  REQUIRE(::sched_getaffinity(0, sizeof set, &set) == 0);
+  return CPU_COUNT(&set);
+}
+
+TEST_CASE("an OMP_NUM_THREADS that is a number of threads is taken, and nothing is said") {
+  const std::string all = std::to_string(processors());
+  for (const std::string& value : std::vector<std::string>{"1", all, "1,4", " 1 "}) {
+    CAPTURE(value);
+    const ChildOutput out = run_child("OMP_NUM_THREADS='" + value + "'", "child: the threads");
+    CAPTURE(out.text);
+    CHECK(out.passed);
+    CHECK(out.says("threads: " + (value == all ? all : "1") + "\n"));
+    CHECK_FALSE(out.says("[sinter]"));
+  }
+  for (const char* absent : {"env -u OMP_NUM_THREADS", "OMP_NUM_THREADS="}) {
+    const ChildOutput out = run_child(absent, "child: the threads");
+    CAPTURE(out.text);
+    CHECK(out.says("threads: " + all + "\n"));
+    CHECK_FALSE(out.says("[sinter]"));
+  }
+}
+
+TEST_CASE("an OMP_NUM_THREADS that is none is named in the log once, with the number used") {
+  const std::string all = std::to_string(processors());
+  for (const std::string value : {"0", "-1", "rubbish", "2x", "1.5", ",2"}) {
+    CAPTURE(value);
+    const ChildOutput out = run_child("OMP_NUM_THREADS=" + value, "child: the threads");
+    CAPTURE(out.text);
+    CHECK(out.passed);
+    CHECK(out.says("threads: " + all + "\n"));
+    CHECK(out.count("[sinter] warning: OMP_NUM_THREADS=" + value +
+                    " is not a number of threads; using " + all + "\n") == 1);
+    CHECK(out.count("[sinter]") == 1);
+  }
+}
+
+TEST_CASE("an OMP_NUM_THREADS above the processors becomes their number, as the log says once") {
+  const std::string all = std::to_string(processors());
+  const std::string many = std::to_string(processors() + 62);
+  for (const std::string& value :
+       std::vector<std::string>{many, many + ",2", "99999999999999999999"}) {
+    CAPTURE(value);
+    const ChildOutput out = run_child("OMP_NUM_THREADS=" + value, "child: the threads");
+    CAPTURE(out.text);
+    CHECK(out.passed);
+    CHECK(out.says("threads: " + all + "\n"));
+    CHECK(out.says("[sinter] warning: OMP_NUM_THREADS=" + value + ", but this process may run on " +
+                   all + " processor"));
+    CHECK(out.says("using " + all + " (set_num_threads() takes more)\n"));
+    CHECK(out.count("[sinter]") == 1);
   }
 }
 

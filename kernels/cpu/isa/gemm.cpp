@@ -1,6 +1,7 @@
-// Matrix products by Eigen, on the calling thread.
+// Matrix products by Eigen, but for those of few rows, on the calling thread.
 #include <Eigen/Core>
 
+#include <sinter/kernels/cpu/isa/few_rows.h>
 #include <sinter/kernels/cpu/isa/path.h>
 
 namespace sinter::cpu::SINTER_CPU_PATH {
@@ -33,6 +34,9 @@ template <class T>
 void gemm(bool transpose_a, bool transpose_b, std::int64_t m, std::int64_t n, std::int64_t k,
           const T* a, std::int64_t lda, const T* b, std::int64_t ldb, bool accumulate, T* c,
           std::int64_t ldc) {
+  if (few_rows(transpose_a, transpose_b, m, n, k, a, lda, b, ldb, accumulate, c, ldc)) {
+    return;
+  }
   const auto run = transpose_a ? (transpose_b ? product<T, true, true> : product<T, true, false>)
                                : (transpose_b ? product<T, false, true> : product<T, false, false>);
   run(m, n, k, a, lda, b, ldb, accumulate, c, ldc);

@@ -16,7 +16,7 @@
 namespace sinter {
 namespace {
 
-constexpr std::int64_t sizes[] = {0, 1, 2, 31, 33, 127, 129, 255, 257};
+constexpr std::int64_t sizes[] = {0, 1, 2, 3, 4, 5, 31, 33, 127, 129, 255, 257};
 
 using Integers = std::vector<std::int32_t>;
 
