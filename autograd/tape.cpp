@@ -251,8 +251,8 @@ void Backward::give(int input, const Tensor& gradient) {
         node_.name, ": its backward gave a gradient of ", gradient.dtype(), " ", gradient.shape(),
         " on ", gradient.device(), " for input ", input, ", which is ", dtype, " ", shape, " on ",
         device);
-  Tensor* kept = edge.leaf ? &edge.leaf->grad
-                           : &tape_.nodes_[static_cast<std::size_t>(edge.node)].gradient;
+  Tensor* kept =
+      edge.leaf ? &edge.leaf->grad : &tape_.nodes_[static_cast<std::size_t>(edge.node)].gradient;
   const bool first = edge.leaf ? !edge.leaf->fresh : !kept->defined();
   if (!first && edge.leaf) {
     ops::accumulate(gradient.reshape(shape), *kept);

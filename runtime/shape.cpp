@@ -34,8 +34,7 @@ Shape::Shape(std::span<const std::int64_t> sizes) : rank_(static_cast<int>(sizes
       throw Error(text("shape ", list(sizes), " has a negative dimension"));
     }
     if (__builtin_mul_overflow(strides, std::max<std::int64_t>(size, 1), &strides)) [[unlikely]] {
-      throw Error(
-          text("shape ", list(sizes), " has more elements than a 64-bit count holds"));
+      throw Error(text("shape ", list(sizes), " has more elements than a 64-bit count holds"));
     }
     sizes_[i] = size;
     numel_ *= size;
