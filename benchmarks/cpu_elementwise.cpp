@@ -1,11 +1,13 @@
 // Times the element-wise ops on one thread, in ns an element of float32, on data that stays in the
 // second-level cache. bench_cpu_elementwise [NAME]: only activations whose name contains NAME.
+#include <cmath>
 #include <cstdio>
 #include <exception>
 #include <string>
 #include <string_view>
 
 #include "elementwise/timing.h"
+#include <sinter/kernels/cpu/kernels.h>
 #include <sinter/sinter.h>
 
 using namespace sinter;
@@ -64,6 +66,28 @@ void print_fused() {
   std::printf("%-38s %9.2f\n", name.c_str(), all - product);
 }
 
+/// The functions that activations are made of, as the kernels' copy in use has them.
+void print_functions() {
+  const auto& table = cpu::kernels<float>();
+  const Tensor any = bench::normal({bench::elements}, 2);
+  Tensor positive = bench::normal({bench::elements}, 2);
+  for (std::int64_t i = 0; i < positive.numel(); ++i) {
+    positive.data<float>()[i] = std::abs(positive.data<float>()[i]);
+  }
+  Tensor y = Tensor::empty(any.shape());
+  const auto print = [&y](const char* name, const Tensor& x, cpu::Function<float> function) {
+    const double ns =
+        bench::ns_an_element([&] { function(x.raw<float>(), y.raw<float>(), x.numel()); });
+    std::printf("%-38s %9.2f\n", name, ns);
+  };
+  print("exp", any, table.exp);
+  print("log", positive, table.log);
+  print("expm1", any, table.expm1);
+  print("log1p", positive, table.log1p);
+  print("tanh", any, table.tanh);
+  print("erf", any, table.erf);
+}
+
 void run(std::string_view only) {
   set_num_threads(1);
   std::printf("%s\nns an element of float32, one thread, %lld elements; medians of %d\n\n",
@@ -75,6 +99,8 @@ void run(std::string_view only) {
       print_activation<A>();
     }
   });
+  std::printf("\n");
+  print_functions();
   std::printf("\n");
   print_mask();
   print_fused<math::ReLU>();

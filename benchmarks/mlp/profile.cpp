@@ -120,10 +120,13 @@ class Step {
     for (std::size_t i = layers_.size(); i-- > 0;) {
       Layer& layer = layers_[i];
       if (layer.args.act) {
-        add(text("activation' ", i + 1), layer.y.numel(), 0, [&layer] {
-          ops::activation_backward(layer.z.defined() ? layer.z : layer.y, layer.dy, layer.dz,
-                                   layer.args);
+        add(text("activation', bias ", i + 1), layer.y.numel(), 0, [&layer] {
+          ops::activation_backward_bias(layer.z.defined() ? layer.z : layer.y, layer.dy, layer.dz,
+                                        layer.bias_gradient, layer.args, false);
         });
+      } else {
+        add(text("bias gradient ", i + 1), layer.y.numel(), 0,
+            [&layer] { ops::sum_to(layer.dz, layer.bias_gradient, false); });
       }
       if (i > 0) {
         add(text("dX ", i + 1), 0, flops_of(layer), [&layer, &below = layers_[i - 1]] {
@@ -133,8 +136,6 @@ class Step {
       add(text("dW ", i + 1), 0, flops_of(layer), [&layer] {
         ops::matmul(layer.dz, layer.x, layer.weight_gradient, {.transpose_a = true});
       });
-      add(text("bias gradient ", i + 1), layer.y.numel(), 0,
-          [&layer] { ops::sum_to(layer.dz, layer.bias_gradient, false); });
     }
     add("update", values_.numel(), 0, [this] { update(); });
   }

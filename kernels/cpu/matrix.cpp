@@ -1,6 +1,5 @@
-// Matrix products, cut into pieces that do not depend on the number of threads.
+// Matrix products, cut into pieces such that no result depends on how many there are.
 #include <algorithm>
-#include <bit>
 
 #include <sinter/kernels/cpu/ops.h>
 #include <sinter/kernels/cpu/types.h>
@@ -9,25 +8,36 @@
 namespace sinter::cpu {
 namespace {
 
-/// The rows or columns of the result that one piece computes.
-struct Pieces {
+/// How the result is shared out: in blocks of whole rows, or of whole columns.
+struct Cut {
   bool by_rows;
-  std::int64_t count;
-  std::int64_t size;  // rows or columns of a piece
+  std::int64_t count;   // of the pieces
+  std::int64_t length;  // rows or columns in all
+  std::int64_t unit;
+
+  /// The first row or column of a piece. Pieces differ by at most one unit.
+  std::int64_t begin(std::int64_t piece) const {
+    const std::int64_t units = (length + unit - 1) / unit;
+    return std::min(length, piece * units / count * unit);
+  }
 };
 
-// Each piece packs one operand whole, so pieces are few, and cut the longer side of the result,
-// which belongs to the operand that is dearer to pack again.
-Pieces cut(std::int64_t m, std::int64_t n, std::int64_t k) {
-  const double flops =
-      2.0 * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k);
-  const std::int64_t wanted = flops < 8e6 ? 1 : flops < 2e8 ? 2 : flops < 2e9 ? 4 : 16;
-  const bool by_rows = m >= n;
-  const std::int64_t length = by_rows ? m : n;
-  constexpr std::int64_t register_tile = 48;  // a multiple of the widest of Eigen's tiles
-  const std::int64_t each = (length + wanted - 1) / wanted;
-  const std::int64_t size = (each + register_tile - 1) / register_tile * register_tile;
-  return {by_rows, (length + size - 1) / size, size};
+// As many pieces as there are threads, none too small to be worth waking one. Each piece packs one
+// operand whole, so what is cut belongs to the operand that is dearer to pack again. Cuts lie
+// between the tiles that Eigen computes as one (4 rows, up to 48 columns): each element then comes
+// from the same additions in the same order, however many pieces there are.
+Cut cut(std::int64_t m, std::int64_t n, std::int64_t k) {
+  constexpr double worth_a_thread = 2e6;
+  const double multiply_adds =
+      static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k);
+  const bool by_rows = 2 * m >= n;
+  Cut cut{by_rows, 1, by_rows ? m : n, by_rows ? 4 : 48};
+  // Of few rows or columns, a piece would be computed in another way than the whole.
+  const std::int64_t shortest = by_rows ? 16 : 96;
+  const auto most =
+      std::min(static_cast<std::int64_t>(multiply_adds / worth_a_thread), cut.length / shortest);
+  cut.count = std::clamp<std::int64_t>(num_threads(), 1, std::max<std::int64_t>(1, most));
+  return cut;
 }
 
 /// c = a b in pieces; after each, finish(row, rows, column, columns) on the thread that made it.
@@ -40,19 +50,18 @@ void product(bool transpose_a, bool transpose_b, std::int64_t m, std::int64_t n,
   const auto& gemm = kernels<T>().gemm;
   const std::int64_t lda = transpose_a ? m : k;
   const std::int64_t ldb = transpose_b ? k : n;
-  const Pieces pieces = cut(m, n, k);
+  const Cut pieces = cut(m, n, k);
   parallel_pieces(pieces.count, [&](std::int64_t piece) {
-    const std::int64_t begin = piece * pieces.size;
+    const std::int64_t begin = pieces.begin(piece);
+    const std::int64_t size = pieces.begin(piece + 1) - begin;
     if (pieces.by_rows) {
-      const std::int64_t rows = std::min(pieces.size, m - begin);
-      gemm(transpose_a, transpose_b, rows, n, k, a + (transpose_a ? begin : begin * k), lda, b, ldb,
+      gemm(transpose_a, transpose_b, size, n, k, a + (transpose_a ? begin : begin * k), lda, b, ldb,
            accumulate, c + begin * n, n);
-      finish(begin, rows, std::int64_t{0}, n);
+      finish(begin, size, std::int64_t{0}, n);
     } else {
-      const std::int64_t columns = std::min(pieces.size, n - begin);
-      gemm(transpose_a, transpose_b, m, columns, k, a, lda, b + (transpose_b ? begin * k : begin),
-           ldb, accumulate, c + begin, n);
-      finish(std::int64_t{0}, m, begin, columns);
+      gemm(transpose_a, transpose_b, m, size, k, a, lda, b + (transpose_b ? begin * k : begin), ldb,
+           accumulate, c + begin, n);
+      finish(std::int64_t{0}, m, begin, size);
     }
   });
 }

@@ -20,6 +20,8 @@ namespace sinter::math {
 
 SINTER_HD float sqrt(float x) { return ::sqrtf(x); }
 SINTER_HD double sqrt(double x) { return ::sqrt(x); }
+template <class V>
+requires(lanes<V> > 1) SINTER_HD V sqrt(V x) { return simd::sqrt(x); }
 SINTER_HD double exp(double x) { return ::exp(x); }
 SINTER_HD double log(double x) { return ::log(x); }
 SINTER_HD double expm1(double x) { return ::expm1(x); }
@@ -205,7 +207,8 @@ SINTER_HD V tanh(V x) {
         x + x * s *
                 polynomial(s, -0.33333283923587925, 0.13331491248450347, -0.05374349525666445,
                            0.020650578989852217, -0.005717036547120454);
-    const V outside = splat<V>(1) - splat<V>(2) / (exp(a + a) + splat<V>(1));
+    const V twice = min(a + a, splat<V>(40));  // from 18 on the result is 1
+    const V outside = splat<V>(1) - splat<V>(2) / (exp_of_bounded(twice) + splat<V>(1));
     return select(a < splat<V>(0.625), inside, copysign(outside, x));
   } else {
     const V e = expm1(splat<V>(-2) * a);
@@ -224,7 +227,7 @@ requires(is_float32<V>) SINTER_HD V erf(V x) {
   const V log_of_rest = polynomial(
       min(a, splat<V>(4)), -0.00034151295332485176, -1.1270892322592265, -0.6381447607663628,
       -0.10310681904979144, 0.021838095823300076, -0.002947666501554182, 0.0001863800532556477);
-  return select(a < splat<V>(1), inside, copysign(splat<V>(1) - exp(log_of_rest), x));
+  return select(a < splat<V>(1), inside, copysign(splat<V>(1) - exp_of_bounded(log_of_rest), x));
 }
 
 // e^(a^2 / 2) P(N > a) for a standard normal N and a in [0, 14.8], where a float32 tail ends, and

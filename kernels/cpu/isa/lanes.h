@@ -32,6 +32,9 @@ SINTER_HOST_INLINE V load(const math::Lane<V>* from, All) {
 }
 template <class V>
 SINTER_HOST_INLINE V load(const math::Lane<V>* from, First first) {
+  if constexpr (std::is_same_v<V, simd::Floats>) {
+    return simd::load_first(from, first.count);
+  }
   V out{};
   std::memcpy(&out, from, static_cast<std::size_t>(first.count) * sizeof(math::Lane<V>));
   return out;
@@ -42,6 +45,10 @@ SINTER_HOST_INLINE void store(math::Lane<V>* to, V value, All) {
 }
 template <class V>
 SINTER_HOST_INLINE void store(math::Lane<V>* to, V value, First first) {
+  if constexpr (std::is_same_v<V, simd::Floats>) {
+    simd::store_first(to, value, first.count);
+    return;
+  }
   std::memcpy(to, &value, static_cast<std::size_t>(first.count) * sizeof(math::Lane<V>));
 }
 

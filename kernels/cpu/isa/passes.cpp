@@ -6,24 +6,35 @@
 namespace sinter::cpu::SINTER_CPU_PATH {
 namespace {
 
+// Everything is loaded before anything is stored: the compiler, which cannot know that the arrays
+// are apart, would load again what it has just stored, and wait for it.
 template <class T>
 void sgd(const math::SgdConstants<double>& args, T* p, const T* g, T* momentum, std::int64_t n) {
-  if (momentum == nullptr) {
-    for (std::int64_t i = 0; i < n; ++i) {
-      math::sgd_step(p[i], g[i], args);
+  using V = Lanes<T>;
+  for_lanes<V>(n, [&](std::int64_t i, auto how) {
+    V parameter = load<V>(p + i, how);
+    const V gradient = load<V>(g + i, how);
+    if (momentum == nullptr) {
+      math::sgd_step(parameter, gradient, args);
+    } else {
+      V velocity = load<V>(momentum + i, how);
+      math::sgd_step(parameter, gradient, velocity, args);
+      store(momentum + i, velocity, how);
     }
-    return;
-  }
-  for (std::int64_t i = 0; i < n; ++i) {
-    math::sgd_step(p[i], g[i], momentum[i], args);
-  }
+    store(p + i, parameter, how);
+  });
 }
 
 template <class T>
 void adam(const math::AdamConstants<double>& args, T* p, const T* g, T* m, T* v, std::int64_t n) {
-  for (std::int64_t i = 0; i < n; ++i) {
-    math::adam_step(p[i], g[i], m[i], v[i], args);
-  }
+  using V = Lanes<T>;
+  for_lanes<V>(n, [&](std::int64_t i, auto how) {
+    V parameter = load<V>(p + i, how), mean = load<V>(m + i, how), square = load<V>(v + i, how);
+    math::adam_step(parameter, load<V>(g + i, how), mean, square, args);
+    store(p + i, parameter, how);
+    store(m + i, mean, how);
+    store(v + i, square, how);
+  });
 }
 
 template <class T>
@@ -45,13 +56,23 @@ void add_rows(const T* x, std::int64_t rows, std::int64_t n, std::int64_t ld, T*
   });
 }
 
-// e^(x - shift) in float64, for a float32 result to the last bit.
+// e^(x - shift) in float64, for a float32 result to the last bit. The last vector overlaps the one
+// before it, which costs less than a part of one.
 void exponentials(const float* x, double shift, double* y, std::int64_t n) {
+  constexpr std::int64_t step = math::lanes<simd::Doubles>;
   const simd::Doubles offset = math::splat<simd::Doubles>(shift);
-  for_lanes<simd::Doubles>(n, [&](std::int64_t j, auto how) {
+  const auto some = [&](std::int64_t j, auto how) {
     const simd::Doubles wide = simd::widen(load<simd::HalfFloats>(x + j, how));
     store(y + j, math::exp(wide - offset), how);
-  });
+  };
+  if (n < step) {
+    some(0, First{n});
+    return;
+  }
+  for (std::int64_t j = 0; j + step < n; j += step) {
+    some(j, All{});
+  }
+  some(n - step, All{});
 }
 void exponentials(const double* x, double shift, double* y, std::int64_t n) {
   for (std::int64_t j = 0; j < n; ++j) {
@@ -66,17 +87,25 @@ template <class T>
 double cross_entropy_row(const CrossEntropyRow<T>& args, const T* logits, std::int64_t label,
                          double grad_scale, T* grad, double* room) {
   const std::int64_t classes = args.classes;
-  std::int64_t top = 0;
+  // Without branches that depend on numbers: no processor guesses those of a network in training.
+  T most = logits[0];
   for (std::int64_t j = 1; j < classes; ++j) {
-    top = logits[j] > logits[top] ? j : top;
+    most = math::max(logits[j], most);
   }
-  const double largest = static_cast<double>(logits[top]);
+  std::int64_t top = 0;
+  for (std::int64_t j = classes; j-- > 0;) {
+    top = logits[j] == most ? j : top;
+  }
+  const auto largest = static_cast<double>(most);
   exponentials(logits, largest, room, classes);
   const auto sum_without = [&](std::int64_t left_out) {
+    const double kept = room[left_out];
+    room[left_out] = 0;
     double sum = 0;
     for (std::int64_t j = 0; j < classes; ++j) {
-      sum += j == left_out ? 0.0 : room[j];
+      sum += room[j];
     }
+    room[left_out] = kept;
     return sum;
   };
   // The largest adds exp(0) = 1, left to log1p: added here it would swallow the others, and the
@@ -127,8 +156,7 @@ void normalise(const std::uint8_t* x, double center, double scale, float* y, std
   const V scale_high = math::splat<V>(scale);
   const V scale_low = math::splat<V>(scale - static_cast<double>(scale_high[0]));
   for_lanes<V>(n, [&](std::int64_t i, auto how) {
-    const auto bytes = load<math::Vector<std::uint8_t, math::lanes<V>>>(x + i, how);
-    const V whole = __builtin_convertvector(__builtin_convertvector(bytes, math::Bits<V>), V);
+    const V whole = simd::to_floats(load<simd::Bytes>(x + i, how));
     const V distance = (whole - center_high) - center_low;
     store(y + i, distance * scale_high + distance * scale_low, how);
   });

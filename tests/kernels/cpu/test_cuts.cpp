@@ -1,0 +1,56 @@
+// Matrix products are cut into as many pieces as there are threads, and every element is the same
+// to the last bit for any number of them: cuts lie between the tiles that Eigen computes as one.
+
+#include <cstdint>
+#include <tuple>
+
+#include <doctest/doctest.h>
+
+#include "compare.h"
+#include <sinter/kernels/ops.h>
+
+namespace sinter {
+namespace {
+
+template <class T>
+void check_product(std::int64_t m, std::int64_t n, std::int64_t k) {
+  const KeepThreads keep;
+  Numbers numbers(static_cast<std::uint64_t>(m + 1000 * n + 1000000 * k));
+  for (const bool transpose_a : {false, true}) {
+    for (const bool transpose_b : {false, true}) {
+      CAPTURE(m);
+      CAPTURE(n);
+      CAPTURE(k);
+      CAPTURE(transpose_a);
+      CAPTURE(transpose_b);
+      const Tensor a = random_tensor<T>(transpose_a ? Shape{k, m} : Shape{m, k}, numbers, -1, 1);
+      const Tensor b = random_tensor<T>(transpose_b ? Shape{n, k} : Shape{k, n}, numbers, -1, 1);
+      Tensor whole = Tensor::empty({m, n}, dtype_of<T>);
+      set_num_threads(1);
+      ops::matmul(a, b, whole, {.transpose_a = transpose_a, .transpose_b = transpose_b});
+      for (const int threads : {2, 3, 4, 7, 16}) {
+        set_num_threads(threads);
+        Tensor c = Tensor::empty({m, n}, dtype_of<T>);
+        ops::matmul(a, b, c, {.transpose_a = transpose_a, .transpose_b = transpose_b});
+        CAPTURE(threads);
+        CHECK(different(c, whole) == "");
+      }
+    }
+  }
+}
+
+TEST_CASE_TEMPLATE("a product is the same to the last bit for any number of threads", T, float,
+                   double) {
+  // Square, tall, wide and deep; sizes around multiples of the tiles; k beyond a cache block.
+  for (const auto& [m, n, k] :
+       {std::tuple{256, 256, 256}, std::tuple{257, 255, 131}, std::tuple{129, 784, 100},
+        std::tuple{67, 1031, 97}, std::tuple{1001, 33, 301}, std::tuple{32, 97, 3001},
+        std::tuple{35, 193, 1500}, std::tuple{17, 400, 1201}, std::tuple{5, 2001, 801},
+        std::tuple{1, 4099, 1999}, std::tuple{4001, 1, 2003}, std::tuple{8, 17, 60001},
+        std::tuple{3001, 1501, 1}, std::tuple{2003, 1009, 3}, std::tuple{640, 640, 47}}) {
+    check_product<T>(m, n, k);
+  }
+}
+
+}  // namespace
+}  // namespace sinter
