@@ -42,7 +42,24 @@ void parallel_pieces(std::int64_t pieces, Body&& body) {
 /// Elements below which one thread is faster than waking the others.
 inline constexpr std::int64_t parallel_grain = 32768;
 
-/// Calls body(begin, end) for ranges of `grain` that cover [0, n). One range: no other thread.
+/// Calls body(begin, end) for even shares of [0, n), one for each thread, but no more than there
+/// are `grain`s begun in n; shares of a grain above 4096 are multiples of 64. For loops whose
+/// results do not depend on where they are cut.
+template <class Body>
+void parallel_shares(std::int64_t n, std::int64_t grain, Body&& body) {
+  if (n <= 0) {
+    return;
+  }
+  const std::int64_t unit = grain > 4096 ? 64 : 1;
+  const std::int64_t shares = std::min<std::int64_t>(num_threads(), (n - 1) / grain + 1);
+  const auto begin_of = [=](std::int64_t share) {
+    return share == shares ? n : n / shares * share / unit * unit;
+  };
+  parallel_pieces(shares, [&](std::int64_t share) { body(begin_of(share), begin_of(share + 1)); });
+}
+
+/// Calls body(begin, end) for ranges of `grain` that cover [0, n), however many threads there are.
+/// One range: no other thread.
 template <class Body>
 void parallel_ranges(std::int64_t n, std::int64_t grain, Body&& body) {
   if (n <= 0) {

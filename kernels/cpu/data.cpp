@@ -19,7 +19,7 @@ void for_each_row(const char* op, const Tensor& source, const Tensor& indices, s
   const auto is_row = [count](std::int64_t i) { return i >= 0 && i < count; };
   const std::int64_t grain =
       std::max<std::int64_t>(1, parallel_grain / std::max<std::int64_t>(width, 1));
-  parallel_ranges(indices.numel(), grain, [&](std::int64_t begin, std::int64_t end) {
+  parallel_shares(indices.numel(), grain, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t i = begin; i < end; ++i) {
       check(is_row(index[i]), op, ": index ", index[i], " at position ", i, " is outside [0, ",
             count, ")");

@@ -14,7 +14,7 @@ void activation_forward(In x, Out y, const ops::ActivationArgs& args) {
     const BoundActivation<T> act(args);
     const T* in = x->raw<T>();
     T* out = y->raw<T>();
-    parallel_ranges(x->numel(), parallel_grain, [&](std::int64_t begin, std::int64_t end) {
+    parallel_shares(x->numel(), parallel_grain, [&](std::int64_t begin, std::int64_t end) {
       act.forward(begin, in + begin, out + begin, end - begin);
     });
   });
@@ -26,7 +26,7 @@ void activation_backward(In kept, In dy, Out dx, const ops::ActivationArgs& args
     const T* values = kept->raw<T>();
     const T* in = dy->raw<T>();
     T* out = dx->raw<T>();
-    parallel_ranges(dy->numel(), parallel_grain, [&](std::int64_t begin, std::int64_t end) {
+    parallel_shares(dy->numel(), parallel_grain, [&](std::int64_t begin, std::int64_t end) {
       act.backward(begin, values + begin, in + begin, out + begin, end - begin);
     });
   });
@@ -87,7 +87,7 @@ void binary(const char* op, In a, In b, Out y, F f) {
     const T* right = b->raw<T>();
     T* out = y->raw<T>();
     if (a->shape() == b->shape()) {
-      parallel_ranges(y->numel(), parallel_grain, [&](std::int64_t begin, std::int64_t end) {
+      parallel_shares(y->numel(), parallel_grain, [&](std::int64_t begin, std::int64_t end) {
         for (std::int64_t i = begin; i < end; ++i) {
           out[i] = f(left[i], right[i]);
         }
@@ -102,7 +102,7 @@ void binary(const char* op, In a, In b, Out y, F f) {
     const std::int64_t rows = columns == 0 ? 0 : y->numel() / columns;
     const std::int64_t grain =
         std::max<std::int64_t>(1, parallel_grain / std::max<std::int64_t>(columns, 1));
-    parallel_ranges(rows, grain, [&](std::int64_t begin, std::int64_t end) {
+    parallel_shares(rows, grain, [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t row = begin; row < end; ++row) {
         const T* p = left + to_a.offset_of_row(row);
         const T* q = right + to_b.offset_of_row(row);
@@ -136,7 +136,7 @@ void affine(In x, Out y, double scale, double shift) {
     T* out = y->raw<T>();
     const T a = static_cast<T>(scale);
     const T b = static_cast<T>(shift);
-    parallel_ranges(x->numel(), parallel_grain, [&](std::int64_t begin, std::int64_t end) {
+    parallel_shares(x->numel(), parallel_grain, [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t i = begin; i < end; ++i) {
         out[i] = in[i] * a + b;
       }

@@ -62,7 +62,7 @@ void cross_entropy(In logits, In labels, In class_weights, Out loss, Out grad,
     const CrossEntropyRow<T> row_args{weights, args.label_smoothing, classes};
     std::vector<double> losses(static_cast<std::size_t>(rows));
     const std::int64_t grain = std::max<std::int64_t>(1, 8192 / std::max<std::int64_t>(classes, 1));
-    parallel_ranges(rows, grain, [&](std::int64_t begin, std::int64_t end) {
+    parallel_shares(rows, grain, [&](std::int64_t begin, std::int64_t end) {
       std::vector<double> room(static_cast<std::size_t>(classes));
       for (std::int64_t row = begin; row < end; ++row) {
         const auto at = static_cast<std::size_t>(row);

@@ -27,7 +27,7 @@ struct Cut {
 // between the tiles that Eigen computes as one (4 rows, up to 48 columns): each element then comes
 // from the same additions in the same order, however many pieces there are.
 Cut cut(std::int64_t m, std::int64_t n, std::int64_t k) {
-  constexpr double worth_a_thread = 2e6;
+  constexpr double worth_a_thread = 7e5;
   const double multiply_adds =
       static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k);
   const bool by_rows = 2 * m >= n;

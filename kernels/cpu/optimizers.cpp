@@ -14,7 +14,7 @@ constexpr std::int64_t update_grain = 4 * parallel_grain;
 
 void sgd_update(InOut p, In g, InOut momentum, const math::SgdConstants<double>& args) {
   with_floating("sgd", p->dtype(), [&]<class T>(T) {
-    parallel_ranges(p->numel(), update_grain, [&](std::int64_t begin, std::int64_t end) {
+    parallel_shares(p->numel(), update_grain, [&](std::int64_t begin, std::int64_t end) {
       T* velocity = momentum->defined() ? momentum->raw<T>() + begin : nullptr;
       kernels<T>().sgd(args, p->raw<T>() + begin, g->raw<T>() + begin, velocity, end - begin);
     });
@@ -23,7 +23,7 @@ void sgd_update(InOut p, In g, InOut momentum, const math::SgdConstants<double>&
 
 void adam_update(InOut p, In g, InOut m, InOut v, const math::AdamConstants<double>& args) {
   with_floating("adam", p->dtype(), [&]<class T>(T) {
-    parallel_ranges(p->numel(), update_grain, [&](std::int64_t begin, std::int64_t end) {
+    parallel_shares(p->numel(), update_grain, [&](std::int64_t begin, std::int64_t end) {
       kernels<T>().adam(args, p->raw<T>() + begin, g->raw<T>() + begin, m->raw<T>() + begin,
                         v->raw<T>() + begin, end - begin);
     });

@@ -38,7 +38,7 @@ void column_sum(const T* x, std::int64_t rows, std::int64_t n, bool accumulate, 
   const auto& table = kernels<T>();
   const std::int64_t grain =
       std::max<std::int64_t>(64, 4 * parallel_grain / std::max<std::int64_t>(rows, 1));
-  parallel_ranges(n, grain, [&](std::int64_t begin, std::int64_t end) {
+  parallel_shares(n, grain, [&](std::int64_t begin, std::int64_t end) {
     constexpr std::int64_t width = 256;
     for (std::int64_t left = begin; left < end; left += width) {
       const std::int64_t count = std::min(width, end - left);

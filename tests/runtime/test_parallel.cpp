@@ -83,6 +83,33 @@ TEST_CASE("ranges cover [0, n) without overlap, and are the same for any number 
   }
 }
 
+TEST_CASE("shares are even, one for each thread, and none where there is too little") {
+  const KeepThreads keep;
+  using Shares = std::vector<std::pair<std::int64_t, std::int64_t>>;
+  const auto shares_of = [](std::int64_t n, std::int64_t grain) {
+    std::mutex mutex;
+    Shares shares;
+    parallel_shares(n, grain, [&](std::int64_t begin, std::int64_t end) {
+      const std::scoped_lock lock(mutex);
+      shares.emplace_back(begin, end);
+    });
+    std::ranges::sort(shares);
+    return shares;
+  };
+  set_num_threads(3);
+  CHECK(shares_of(10, 4) == Shares{{0, 3}, {3, 6}, {6, 10}});
+  CHECK(shares_of(8, 4) == Shares{{0, 4}, {4, 8}});
+  CHECK(shares_of(4, 4) == Shares{{0, 4}});
+  CHECK(shares_of(1, 4) == Shares{{0, 1}});
+  CHECK(shares_of(0, 4).empty());
+  CHECK(shares_of(-5, 4).empty());
+  CHECK(shares_of(100'003, 40'000) == Shares{{0, 33'280}, {33'280, 66'624}, {66'624, 100'003}});
+  const std::int64_t large = std::int64_t{1} << 62;
+  CHECK(shares_of(large, 1).back().second == large);
+  set_num_threads(1);
+  CHECK(shares_of(100, 4) == Shares{{0, 100}});
+}
+
 TEST_CASE("one range wakes no other thread") {
   const KeepThreads keep;
   set_num_threads(4);
