@@ -82,7 +82,7 @@ SINTER_HD Exponential<V> split_exp(V x) {
                       0.008333279171487764, 0.0013888792700878412, 0.00019910601370331369,
                       2.4889325928497985e-05);
   }
-  return {r + (r * r * tail + lost), to_bits(shifted) - rounder_bits<V>()};
+  return {r + (r * r * tail + lost), wrapping_minus(to_bits(shifted), rounder_bits<V>())};
 }
 
 // log(2^k (1 + f)) for |f| < 0.42, by log((1 + s) / (1 - s)) = 2 s + s R(s^2) with s = f / (2 + f);
@@ -107,12 +107,12 @@ SINTER_HD V log_of_parts(V k, V f) {
 template <class V>
 SINTER_HD Bits<V> exponent_of(V x) {
   const Bits<V> offset = to_bits(splat<V>(1)) - to_bits(splat<V>(0.70710678118654752440));
-  return shift_right<V>(to_bits(x) + offset, fraction_bits<V>) - exponent_bias<V>;
+  return shift_right(wrapping_plus(to_bits(x), offset), fraction_bits<V>) - exponent_bias<V>;
 }
 
 template <class V>
 SINTER_HD V mantissa(V x, Bits<V> k) {
-  return from_bits<V>(to_bits(x) - (k << fraction_bits<V>));
+  return from_bits<V>(wrapping_minus(to_bits(x), k << fraction_bits<V>));
 }
 
 // k as a floating number.

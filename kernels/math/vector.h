@@ -124,11 +124,24 @@ struct UnsignedOf<Signed> : std::make_unsigned<Signed> {
 
 }  // namespace detail
 
-// Shifts zeros in, for which every instruction set has an instruction.
-template <class V>
-SINTER_HD Bits<V> shift_right(Bits<V> bits, int count) {
-  using Unsigned = typename detail::UnsignedOf<Bits<V>>::type;
-  return __builtin_bit_cast(Bits<V>, __builtin_bit_cast(Unsigned, bits) >> count);
+// Arithmetic on bits that wraps around: NaN and infinity reach it too. A right shift shifts zeros
+// in, for which every instruction set has an instruction.
+template <class Signed>
+SINTER_HD Signed wrapping_plus(Signed a, Signed b) {
+  using Unsigned = typename detail::UnsignedOf<Signed>::type;
+  return __builtin_bit_cast(Signed,
+                            __builtin_bit_cast(Unsigned, a) + __builtin_bit_cast(Unsigned, b));
+}
+template <class Signed>
+SINTER_HD Signed wrapping_minus(Signed a, Signed b) {
+  using Unsigned = typename detail::UnsignedOf<Signed>::type;
+  return __builtin_bit_cast(Signed,
+                            __builtin_bit_cast(Unsigned, a) - __builtin_bit_cast(Unsigned, b));
+}
+template <class Signed>
+SINTER_HD Signed shift_right(Signed bits, int count) {
+  using Unsigned = typename detail::UnsignedOf<Signed>::type;
+  return __builtin_bit_cast(Signed, __builtin_bit_cast(Unsigned, bits) >> count);
 }
 
 namespace detail {
