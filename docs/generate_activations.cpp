@@ -60,8 +60,8 @@ Definitions and defaults are PyTorch's. Parameters must be finite.
 - *Kept for backward*: what the derivative is computed from. An activation that keeps its output
   costs no memory, since the next layer keeps that tensor anyway.
 - *float32 in*: the arithmetic in which the CPU evaluates float32 tensors. Where float32 itself
-  would lose more than 2 units in the last place at some input, it computes in float64 and rounds
-  once.
+  would lose more than 2 units in the last place at some input, it computes in vectors
+  of float64, to 2^-32 relative, and rounds once.
 
 )";
 
@@ -74,8 +74,8 @@ absolute error up to that type's epsilon: 1.2e-7 in float32, 9.8e-4 in float16, 
 It shows where an activation saturates: `tanh` stored as exactly 1 has derivative 0, though the
 derivative at the input was a small positive number. PyTorch does the same.
 
-With dropout the stored value is the scaled one, `round(y * scale)`, and y is recovered by dividing
-by exactly that scale, which rounds once more. The bounds of an activation (6 for `relu6`, 1 for
+With dropout the stored value is the scaled one, `round(y * scale)`, and y is recovered by multiplying
+by the inverse of that scale, which rounds once more. The bounds of an activation (6 for `relu6`, 1 for
 `tanh`) go through the same roundings before they are compared with it, so an output that was on its
 bound has derivative exactly 0, as without dropout.
 )";

@@ -1,5 +1,6 @@
-// Loops over the processor's cores. Work is cut into fixed pieces that do not depend on the number
-// of threads, so neither do results.
+// Loops over the processor's cores, such that no result depends on the number of threads: where a
+// result would depend on how work is cut, it is cut into fixed ranges; where none does, into one
+// even share for each thread.
 #pragma once
 
 #include <algorithm>

@@ -44,9 +44,10 @@ struct Known {
   double y;
 };
 
-// How a bound of the output looks after everything that y went through on its way into storage:
-// rounding to the storage type and, with dropout, y' = round(y * scale) / scale. A stored y that
-// sat on its bound equals stored(bound), not bound. The default is for a y that was never rounded.
+// How a bound of the output looks after everything that y went through on its way into storage and
+// back: rounding to the storage type and, with dropout, multiplying by the scale before it and by
+// the scale's inverse after it. A stored y that sat on its bound equals stored(bound), not bound.
+// The default is for a y that was never rounded.
 struct AsStored {
   template <class V>
   SINTER_HD V operator()(V bound) const {

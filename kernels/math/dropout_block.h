@@ -16,7 +16,7 @@ namespace sinter::math {
 
 namespace detail {
 
-constexpr int philox_width = simd::bytes / 8;
+constexpr int philox_width = simd::register_bytes / 8;
 
 // A round waits for its product; this many independent vectors fill the wait.
 constexpr int philox_chains = philox_width == 8 ? 2 : 4;
@@ -72,11 +72,12 @@ struct LaneBlock {
 
   const std::uint16_t* lane;
   std::int32_t threshold;
-  alignas(64) std::uint16_t room[capacity + 8 * philox_batch];
+  alignas(64) std::uint16_t room[capacity + 128];  // every copy's batches fit
 };
 
 namespace detail {
 
+static_assert(8 * philox_batch <= 128);
 static_assert(std::endian::native == std::endian::little, "lanes are read as uint16 in place");
 
 SINTER_HOST_INLINE void draw_triton(const DropoutMask& mask, std::uint64_t first, int n,
@@ -89,7 +90,8 @@ SINTER_HOST_INLINE void draw_triton(const DropoutMask& mask, std::uint64_t first
     alignas(64) std::uint32_t words[4 * block];
     philox_fill(first + static_cast<std::uint64_t>(begin), 0, 0, mask.seed, count,
                 reinterpret_cast<unsigned char*>(words));
-    for (int e = 0; e < count; ++e) {
+    // Whole batches, since vectors are read from there.
+    for (int e = 0; e < (count + philox_batch - 1) / philox_batch * philox_batch; ++e) {
       lane[begin + e] = triton_uniform(words[4 * e]) >= p ? 1 : 0;
     }
   }

@@ -1,9 +1,11 @@
 #pragma once
 
 // The elementary functions of formulas. For float and vectors of floats they are polynomials within
-// 1.5 ulp; for double they are the C library's. A vector of doubles computes what will be rounded
-// to float32, so its functions keep 2^-32 relative, which costs half of what full float64 would.
-// NaN gives NaN, the limits at the ends are right, and subnormals are neither flushed nor lost.
+// 1.5 ulp: NaN gives NaN, the limits at the ends and signed zeros are right, and subnormals are
+// neither flushed nor lost. For double, and in part for a single float, they are the C library's. A
+// vector of doubles computes what will be rounded to float32, so its functions keep 2^-32 relative,
+// which costs half of what full float64 would, and their ends are right once rounded: e^-infinity
+// is 1e-304.
 //
 // Coefficients are minimax fits (Lawson's iteration on a Chebyshev grid, in 40 digits), made by
 // kernels/math/fit.py.
@@ -153,7 +155,7 @@ SINTER_HD V expm1(V x) {
   const auto [q, n] = detail::split_exp(clamp(x, -30, is_float32<V> ? 89 : 700));
   const V half = detail::power_of_two<V>(n - 1);
   const V halved = half * q + (half - splat<V>(0.5));
-  return halved + halved;
+  return copysign(halved + halved, x);  // for -0
 }
 
 template <Fitted V>
@@ -182,7 +184,7 @@ SINTER_HD V log1p(V x) {
       detail::log_of_parts(detail::to_floating<V>(k), (detail::mantissa(sum, k) - one) + rest);
   const V infinity = splat<V>(__builtin_inf());
   const V on_the_edge = select(x == -one, -infinity, splat<V>(__builtin_nan("")));
-  return select(x > -one && x < infinity, y, select(x == infinity, x, on_the_edge));
+  return select(x > -one && x < infinity, copysign(y, x), select(x == infinity, x, on_the_edge));
 }
 
 // log1p(x) for x in [0, 1], by log((1 + s) / (1 - s)).
@@ -209,7 +211,7 @@ SINTER_HD V tanh(V x) {
                            0.020650578989852217, -0.005717036547120454);
     const V twice = min(a + a, splat<V>(40));  // from 18 on the result is 1
     const V outside = splat<V>(1) - splat<V>(2) / (exp_of_bounded(twice) + splat<V>(1));
-    return select(a < splat<V>(0.625), inside, copysign(outside, x));
+    return copysign(select(a < splat<V>(0.625), inside, outside), x);
   } else {
     const V e = expm1(splat<V>(-2) * a);
     return copysign(-e / (splat<V>(2) + e), x);
@@ -227,7 +229,7 @@ requires(is_float32<V>) SINTER_HD V erf(V x) {
   const V log_of_rest = polynomial(
       min(a, splat<V>(4)), -0.00034151295332485176, -1.1270892322592265, -0.6381447607663628,
       -0.10310681904979144, 0.021838095823300076, -0.002947666501554182, 0.0001863800532556477);
-  return select(a < splat<V>(1), inside, copysign(splat<V>(1) - exp_of_bounded(log_of_rest), x));
+  return copysign(select(a < splat<V>(1), inside, splat<V>(1) - exp_of_bounded(log_of_rest)), x);
 }
 
 // e^(a^2 / 2) P(N > a) for a standard normal N and a in [0, 14.8], where a float32 tail ends, and

@@ -1,15 +1,15 @@
 #pragma once
 
-// The few vector instructions that no compiler finds by itself, for the instruction set that this
-// file is compiled for: minima, roots, conversions between types, and the 32 x 32 -> 64
-// bit products of Philox. The only file with intrinsics.
+// The few vector instructions that no compiler finds by itself, for the instruction set that a copy
+// of the CPU kernels is compiled for: minima, roots, conversions between types, and the 32 x 32 ->
+// 64 bit products of Philox. The only file with intrinsics.
 //
-// What has a name that a linker could merge stays out of it, since it differs from one copy of the
-// CPU kernels to the next: functions are always inlined, constants have internal linkage.
+// What has a name that a linker could merge stays out of it, since it differs from one copy to
+// the next: functions are always inlined, constants have internal linkage.
 
 #include <cstdint>
 
-#if defined(__SSE2__) && !defined(__CUDACC__)
+#if defined(SINTER_CPU_PATH) && defined(__SSE2__)
 #include <immintrin.h>
 #endif
 
@@ -32,10 +32,11 @@ using Vector = typename detail::VectorType<T, Bytes>::type;
 
 namespace simd {
 
-#if defined(__CUDACC__)
+#if !defined(SINTER_CPU_PATH)
 
-// A GPU's lanes are its threads: V is a scalar, and no vector fills a register.
-constexpr int bytes = 0;
+// Elsewhere than in those copies V is a scalar, and no vector fills a register: on a GPU, whose
+// lanes are its threads, and in other people's programs, which this header is not to slow down.
+constexpr int register_bytes = 0;
 template <class V>
 V min(V a, V b);
 template <class V>
@@ -46,20 +47,20 @@ V sqrt(V x);
 #else
 
 #if defined(__AVX512F__)
-constexpr int bytes = 64;
+constexpr int register_bytes = 64;
 #elif defined(__AVX2__)
-constexpr int bytes = 32;
+constexpr int register_bytes = 32;
 #else
-constexpr int bytes = 16;
+constexpr int register_bytes = 16;
 #endif
 
 // A register's worth of floats, doubles, 64-bit words; and the floats that become as many doubles.
-using Floats = Vector<float, bytes>;
-using Doubles = Vector<double, bytes>;
-using Words = Vector<std::uint64_t, bytes>;
-using HalfFloats = Vector<float, bytes / 2>;
+using Floats = Vector<float, register_bytes>;
+using Doubles = Vector<double, register_bytes>;
+using Words = Vector<std::uint64_t, register_bytes>;
+using HalfFloats = Vector<float, register_bytes / 2>;
 // As many bytes as there are floats.
-using Bytes = Vector<std::uint8_t, bytes / 4>;
+using Bytes = Vector<std::uint8_t, register_bytes / 4>;
 
 // min(a, b) is b, and so is max(a, b), where either is NaN. The zero-masking forms, whose mask
 // vanishes, spare us a warning about g++ 12's own headers.
@@ -152,7 +153,7 @@ SINTER_HOST_INLINE V max(V a, V b) {
   return a > b ? a : b;
 }
 SINTER_HOST_INLINE Floats sqrt(Floats x) {
-  for (unsigned i = 0; i < bytes / sizeof(float); ++i) x[i] = __builtin_sqrtf(x[i]);
+  for (unsigned i = 0; i < register_bytes / sizeof(float); ++i) x[i] = __builtin_sqrtf(x[i]);
   return x;
 }
 SINTER_HOST_INLINE Floats to_floats(Bytes x) { return __builtin_convertvector(x, Floats); }
@@ -179,7 +180,7 @@ SINTER_HOST_INLINE Words interleave_right(Words a, Words b) {
 }
 #endif
 
-#endif  // __CUDACC__
+#endif  // SINTER_CPU_PATH
 
 }  // namespace simd
 }  // namespace sinter::math

@@ -45,11 +45,6 @@ inline constexpr int lanes = sizeof(V) / sizeof(Lane<V>);
 template <class V>
 inline constexpr bool is_float32 = sizeof(Lane<V>) == 4;
 
-namespace detail {
-template <class V>
-inline constexpr bool fills_a_register = lanes<V> > 1 && sizeof(V) == simd::bytes;
-}
-
 // Subtracting zero is an identity that the compiler sees; adding it is not (for -0).
 template <class V>
 SINTER_HD constexpr V splat(double value) {
@@ -70,7 +65,7 @@ SINTER_HD constexpr V select(Condition condition, V chosen, V otherwise) {
 // operands in which x86 has the operation as one instruction.
 template <class V>
 SINTER_HD constexpr V min(V x, V bound) {
-  if constexpr (detail::fills_a_register<V>) {
+  if constexpr (lanes < V >> 1 && sizeof(V) == simd::register_bytes) {
     return simd::min(bound, x);
   } else {
     return select(bound < x, bound, x);
@@ -79,7 +74,7 @@ SINTER_HD constexpr V min(V x, V bound) {
 
 template <class V>
 SINTER_HD constexpr V max(V x, V bound) {
-  if constexpr (detail::fills_a_register<V>) {
+  if constexpr (lanes < V >> 1 && sizeof(V) == simd::register_bytes) {
     return simd::max(bound, x);
   } else {
     return select(x < bound, bound, x);

@@ -44,8 +44,8 @@ SINTER_HOST_INLINE V masked(const math::LaneBlock& block, std::int64_t e, V valu
   } else {
     math::Vector<std::uint16_t, 2 * math::lanes<V>> lane;  // the room ends beyond the last vector
     std::memcpy(&lane, block.lane + e, sizeof lane);
-    const auto wide = __builtin_convertvector(lane, math::Bits<V>);
-    return math::select(wide >= block.threshold, value, V{});
+    const auto lane32 = __builtin_convertvector(lane, math::Bits<V>);
+    return math::select(lane32 >= block.threshold, value, V{});
   }
 }
 

@@ -14,28 +14,28 @@ namespace {
 
 // As many elements as a register of this copy holds.
 template <class T>
-constexpr int lanes = static_cast<int>(Eigen::internal::packet_traits<T>::size);
+constexpr int packet_size = static_cast<int>(Eigen::internal::packet_traits<T>::size);
 template <class T>
-using Lanes = Eigen::Array<T, lanes<T>, 1>;
+using Packet = Eigen::Array<T, packet_size<T>, 1>;
 template <class T>
-using LanesAt = Eigen::Map<const Lanes<T>>;
+using PacketAt = Eigen::Map<const Packet<T>>;
 
 // c = a b^T for Rows rows of a and Columns rows of b, of k elements each.
 template <class T, int Rows, int Columns>
 void dots(std::int64_t k, const T* a, std::int64_t lda, const T* b, std::int64_t ldb,
           bool accumulate, T* c, std::int64_t ldc) {
-  Lanes<T> sums[Rows][Columns];
+  Packet<T> sums[Rows][Columns];
   for (auto& row : sums) {
     for (auto& sum : row) {
       sum.setZero();
     }
   }
-  const std::int64_t whole = k / lanes<T> * lanes<T>;
-  for (std::int64_t p = 0; p < whole; p += lanes<T>) {
+  const std::int64_t whole = k / packet_size<T> * packet_size<T>;
+  for (std::int64_t p = 0; p < whole; p += packet_size<T>) {
     for (int j = 0; j < Columns; ++j) {
-      const Lanes<T> right = LanesAt<T>(b + j * ldb + p);
+      const Packet<T> right = PacketAt<T>(b + j * ldb + p);
       for (int i = 0; i < Rows; ++i) {
-        sums[i][j] += LanesAt<T>(a + i * lda + p) * right;
+        sums[i][j] += PacketAt<T>(a + i * lda + p) * right;
       }
     }
   }
@@ -54,7 +54,7 @@ void dots(std::int64_t k, const T* a, std::int64_t lda, const T* b, std::int64_t
 template <class T, int Rows>
 void rows_times_transposed(std::int64_t n, std::int64_t k, const T* a, std::int64_t lda, const T* b,
                            std::int64_t ldb, bool accumulate, T* c, std::int64_t ldc) {
-  // Sixteen sums at a time where the registers hold them and an operand.
+  // At most sixteen sums at a time, where the registers hold them and an operand.
   constexpr int columns = Rows == 4 && EIGEN_ARCH_DEFAULT_NUMBER_OF_REGISTERS <= 16 ? 2 : 4;
   std::int64_t j = 0;
   for (; j + columns <= n; j += columns) {

@@ -30,6 +30,13 @@ void product(std::int64_t m, std::int64_t n, std::int64_t k, const T* a, std::in
 
 }  // namespace
 
+void fix_block_sizes() {
+  // Not those of this machine: how Eigen groups its sums follows from them, and products are cut
+  // where that never shows (kernels/cpu/matrix.cpp). 1 MiB is also enough for whole tiles at any
+  // depth.
+  Eigen::setCpuCacheSizes(32 << 10, 1 << 20, 16 << 20);
+}
+
 template <class T>
 void gemm(bool transpose_a, bool transpose_b, std::int64_t m, std::int64_t n, std::int64_t k,
           const T* a, std::int64_t lda, const T* b, std::int64_t ldb, bool accumulate, T* c,

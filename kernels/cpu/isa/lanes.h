@@ -22,9 +22,6 @@ struct First {
 };
 
 template <class V>
-using ElementOf = typename math::detail::LanesOf<V>::type;
-
-template <class V>
 SINTER_HOST_INLINE V load(const math::Lane<V>* from, All) {
   V out;
   std::memcpy(&out, from, sizeof out);

@@ -56,8 +56,8 @@ void add_rows(const T* x, std::int64_t rows, std::int64_t n, std::int64_t ld, T*
   });
 }
 
-// e^(x - shift) in float64, for a float32 result to the last bit. The last vector overlaps the one
-// before it, which costs less than a part of one.
+// e^(x - shift) to 2^-32, kept in float64 for the sums that follow. The last vector overlaps the
+// one before it, which costs less than a part of one.
 void exponentials(const float* x, double shift, double* y, std::int64_t n) {
   constexpr std::int64_t step = math::lanes<simd::Doubles>;
   const simd::Doubles offset = math::splat<simd::Doubles>(shift);
@@ -150,7 +150,10 @@ double cross_entropy_row(const CrossEntropyRow<T>& args, const T* logits, std::i
 // no rounding error; the scale's second part makes up for the rounding of its first.
 void normalise(const std::uint8_t* x, double center, double scale, float* y, std::int64_t n) {
   using V = simd::Floats;
-  const auto coarse = static_cast<double>(static_cast<std::int64_t>(center * 65536)) / 65536;
+  // Far from all bytes nothing cancels.
+  const bool among_bytes = center > -65536 && center < 65536;
+  const double coarse =
+      among_bytes ? static_cast<double>(static_cast<std::int64_t>(center * 65536)) / 65536 : center;
   const V center_high = math::splat<V>(coarse);
   const V center_low = math::splat<V>(center - static_cast<double>(center_high[0]));
   const V scale_high = math::splat<V>(scale);

@@ -16,6 +16,9 @@ void gemm(bool transpose_a, bool transpose_b, std::int64_t m, std::int64_t n, st
           const T* a, std::int64_t lda, const T* b, std::int64_t ldb, bool accumulate, T* c,
           std::int64_t ldc);
 
+/// To be called before the first gemm.
+void fix_block_sizes();
+
 /// Fills table.activations.
 template <class T>
 void set_activations(Kernels<T>& table);

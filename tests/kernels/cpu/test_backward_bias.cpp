@@ -1,6 +1,7 @@
 // activation_backward_bias: the gradient of activation_backward, and its columns' sums.
 
 #include <cmath>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -31,6 +32,12 @@ std::string check(const Tensor& kept, const Tensor& dy, const ops::ActivationArg
   ops::activation_backward_bias(kept, dy, dx, sum, args, accumulate);
   if (const std::string wrong = different(dx, wanted_dx); !wrong.empty()) {
     return "dx: " + wrong;
+  }
+  // And to the last bit what the sum by itself gives.
+  Tensor by_itself = Tensor::full({n}, accumulate ? 3 : not_a_number, dtype_of<T>);
+  ops::sum_to(dx, by_itself, accumulate);
+  if (const std::string wrong = different(sum, by_itself); n > 1 && !wrong.empty()) {
+    return "against sum_to: " + wrong;
   }
   const std::string wrong = apart<T>(sum, sums, [&](std::size_t i) {
     return 50 * Real{std::numeric_limits<T>::epsilon()} * magnitudes[i];

@@ -1,6 +1,9 @@
 // The mask is fixed for good, since checkpoints depend on it: known answers, then the bulk form
 // against the definition, then what p means at its ends.
 
+// The bulk form as the plainest copy of the kernels has it.
+#define SINTER_CPU_PATH baseline
+
 #include <algorithm>
 #include <bit>
 #include <cmath>
