@@ -85,8 +85,8 @@ using Parameters = std::vector<NamedParameter>;
 std::int64_t numel(const Parameters& parameters);
 /// Elements from one parameter to the next in a flat layout: the count rounded up to 256 bytes.
 std::int64_t padded_numel(const ParameterState& parameter);
-/// Zeros that are walked together with values (`place` 0), gradients (1) and an optimizer's state
-/// (2 and on).
+/// Zeros that begin `place` KiB into a block of their own, so that buffers updated together do not
+/// alias in a page: 0 for values, 1 for gradients, 2 and on for an optimizer's state.
 Tensor flat_zeros(std::int64_t elements, DType dtype, Device device, int place);
 /// Lays the parameters out in one flat buffer for each type, in order, keeping values and
 /// gradients; does nothing where they are so already. All of them must have been drawn.

@@ -3,7 +3,9 @@
 #include <exception>
 #include <mutex>
 #include <omp.h>
+#include <sched.h>
 #include <string>
+#include <unistd.h>
 
 #include <sinter/runtime/error.h>
 #include <sinter/runtime/log.h>
@@ -27,10 +29,20 @@ long long first_number(const std::string& value) {
   return is_number ? std::max(number, 0LL) : 0;
 }
 
+// Processors that the main thread may run on, and so every thread that was not pinned. 0 where the
+// system does not say.
+int processors_of_main_thread() {
+  cpu_set_t set;
+  return ::sched_getaffinity(::getpid(), sizeof set, &set) == 0 ? CPU_COUNT(&set) : 0;
+}
+
 // Processors that this process may run on, asked for once since the answer takes a system call.
+// OpenMP knows those of the thread that asks, which may be pinned to one and must not decide for
+// the others; but under OMP_PROC_BIND, which pins the main thread too, only OpenMP knows them all.
 int processors() {
   static const int count = [] {
-    const int here = std::clamp(omp_get_num_procs(), 1, max_threads);
+    const int here =
+        std::clamp(std::max(omp_get_num_procs(), processors_of_main_thread()), 1, max_threads);
     const char* variable = std::getenv("OMP_NUM_THREADS");
     const std::string value = variable == nullptr ? "" : variable;
     const long long number = first_number(value);

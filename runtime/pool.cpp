@@ -19,12 +19,10 @@ namespace {
 // Eight sizes for each power of two, 256 bytes apart at least: at most an eighth of a larger block
 // is unused, and blocks of nearly equal size serve one another.
 struct SizeClass {
-  static constexpr std::size_t count = 8 * 55;
-
   std::size_t size;   ///< of a block, in bytes
-  std::size_t index;  ///< below `count`
+  std::size_t index;  ///< grows with the size
 
-  explicit SizeClass(std::size_t bytes) {
+  constexpr explicit SizeClass(std::size_t bytes) {
     // No device has half of what a size_t counts, and beyond it the size would overflow.
     const std::size_t wanted = std::clamp<std::size_t>(bytes, 1, SIZE_MAX / 2);
     // The step between sizes is 2^shift: 256 up to 4096 bytes, then an eighth of a power of two.
@@ -34,6 +32,7 @@ struct SizeClass {
     index = 8 * (shift - 8) + steps;
   }
 };
+constexpr std::size_t size_classes = SizeClass(SIZE_MAX).index + 1;
 
 bool reuse_is_off() {
   const char* wanted = std::getenv("SINTER_POOL");
@@ -114,7 +113,7 @@ class Pool {
   bool reuse_ = !reuse_is_off();
   std::mutex mutex_;
   PoolStats stats_;
-  std::array<std::vector<void*>, SizeClass::count> free_;
+  std::array<std::vector<void*>, size_classes> free_;
 };
 
 // Pools are never destroyed: a tensor with static lifetime may be released after any of our own

@@ -88,6 +88,12 @@ void Optimizer::follow_parameters() {
   }
   std::vector<Tensor> state;
   for (const Tensor& old : state_) {
+    // Only the parameters had moved: what lies right is not copied.
+    if (old.defined() && offsets == offsets_ && old.dtype() == first.dtype &&
+        old.device() == first.device) {
+      state.push_back(old);
+      continue;
+    }
     const int place = static_cast<int>(2 + state.size());
     state.push_back(flat_zeros(elements, first.dtype, first.device, place));
     // Another type pads differently: each parameter's part moves to its new place.

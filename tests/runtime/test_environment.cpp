@@ -2,9 +2,12 @@
 
 #include <atomic>
 #include <cstdint>
+#include <cstdlib>
 #include <iostream>
+#include <pthread.h>
 #include <sched.h>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include <doctest/doctest.h>
@@ -93,6 +96,46 @@ int processors() {
   cpu_set_t set;
   REQUIRE(::sched_getaffinity(0, sizeof set, &set) == 0);
   return CPU_COUNT(&set);
+}
+
+// main() asks for the number of threads before any test case; this comes before main().
+const bool pinned_thread_asked_first = [] {
+  bool pinned = false;
+  if (std::getenv("SINTER_TEST_PINNED_THREAD_FIRST") != nullptr) {
+    std::thread([&pinned] {
+      cpu_set_t set;
+      CPU_ZERO(&set);
+      CPU_SET(::sched_getcpu(), &set);
+      pinned =
+          ::pthread_setaffinity_np(::pthread_self(), sizeof set, &set) == 0 && num_threads() >= 1;
+    }).join();
+  }
+  return pinned;
+}();
+
+TEST_CASE("child: the threads, after a pinned one asked" * doctest::skip()) {
+  CHECK(pinned_thread_asked_first);
+  std::cout << "threads: " << num_threads() << std::endl;
+}
+
+TEST_CASE("a pinned thread that asks first does not decide for the process") {
+  const std::string all = std::to_string(processors());
+  for (const char* bind : {"", " OMP_PROC_BIND=true"}) {
+    const ChildOutput out =
+        run_child(std::string("env -u OMP_NUM_THREADS SINTER_TEST_PINNED_THREAD_FIRST=1") + bind,
+                  "child: the threads, after a pinned one asked");
+    CAPTURE(out.text);
+    CHECK(out.passed);
+    CHECK(out.says("threads: " + all + "\n"));
+  }
+}
+
+TEST_CASE("threads that OpenMP pins are as many as there are processors") {
+  const ChildOutput out =
+      run_child("env -u OMP_NUM_THREADS OMP_PROC_BIND=true", "child: the threads");
+  CAPTURE(out.text);
+  CHECK(out.passed);
+  CHECK(out.says("threads: " + std::to_string(processors()) + "\n"));
 }
 
 TEST_CASE("an OMP_NUM_THREADS that is a number of threads is taken, and nothing is said") {

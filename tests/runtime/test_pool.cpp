@@ -121,6 +121,54 @@ TEST_CASE("a block given back is handed out again, for sizes nearly equal too") 
   CHECK(pool_stats(fake).reused == start.reused + 201);
 }
 
+// Whether a block of `second` bytes is the one of `first` bytes that was given back before.
+bool serves(std::size_t first, std::size_t second) {
+  pool_trim(fake);
+  const std::uint64_t reused = pool_stats(fake).reused;
+  { const Block freed(fake, first); }
+  { const Block wanted(fake, second); }
+  return pool_stats(fake).reused - reused == 1;
+}
+
+TEST_CASE("sizes of one class serve each other, and no other size") {
+  if (!reuses()) {
+    return;
+  }
+  // The largest size of a class, and how far below it the class before ends: 256 bytes up to 4096,
+  // then an eighth of the power of two below.
+  struct Row {
+    std::size_t largest;
+    std::size_t step;
+  };
+  std::vector<Row> rows;
+  for (std::size_t largest = 256; largest <= 4096; largest += 256) {
+    rows.push_back({largest, 256});
+  }
+  for (std::size_t power = 4096; power < std::size_t{1} << 24; power *= 2) {
+    for (std::size_t eighth = 1; eighth <= 8; ++eighth) {
+      rows.push_back({power + eighth * power / 8, power / 8});
+    }
+  }
+  for (const auto [largest, step] : rows) {
+    CAPTURE(largest);
+    const std::size_t before = pool_stats(fake).in_use;
+    {
+      const Block block(fake, largest);
+      CHECK(pool_stats(fake).in_use - before == largest);
+    }
+    CHECK(serves(largest, largest - 1));
+    CHECK(serves(largest - 1, largest));
+    CHECK(serves(largest - step + 1, largest));
+    CHECK(serves(largest, largest - step + 1));
+    CHECK_FALSE(serves(largest, largest + 1));
+    CHECK_FALSE(serves(largest + 1, largest));
+    if (largest > step) {
+      CHECK_FALSE(serves(largest, largest - step));
+    }
+  }
+  pool_trim(fake);
+}
+
 TEST_CASE("trim gives free blocks back and leaves the others") {
   const Block kept(fake, 3000);
   std::memset(kept.memory(), 1, 3000);
