@@ -1,7 +1,7 @@
 // Activation and dropout in one pass, for every activation of the list.
+#include <sinter/kernels/cpu/isa/dropout_block.h>
 #include <sinter/kernels/cpu/isa/lanes.h>
 #include <sinter/kernels/cpu/isa/path.h>
-#include <sinter/kernels/math/dropout_block.h>
 #include <sinter/runtime/dtype.h>
 
 namespace sinter::cpu::SINTER_CPU_PATH {

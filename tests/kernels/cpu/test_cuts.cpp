@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <tuple>
+#include <type_traits>
 
 #include <doctest/doctest.h>
 
@@ -31,7 +32,7 @@ void check_product(std::int64_t m, std::int64_t n, std::int64_t k) {
       Tensor twice = whole.clone();
       const ops::MatmulArgs add{transpose_a, transpose_b, true};
       ops::matmul(a, b, twice, add);
-      for (const int threads : {2, 3, 4, 7, 16}) {
+      for (const int threads : {2, 3, 7}) {
         set_num_threads(threads);
         Tensor c = Tensor::empty({m, n}, dtype_of<T>);
         ops::matmul(a, b, c, {.transpose_a = transpose_a, .transpose_b = transpose_b});
@@ -54,7 +55,10 @@ TEST_CASE_TEMPLATE("a product is the same to the last bit for any number of thre
         std::tuple{1, 4099, 1999}, std::tuple{4001, 1, 2003}, std::tuple{8, 17, 60001},
         std::tuple{16, 960, 512}, std::tuple{3001, 1501, 1}, std::tuple{2003, 1009, 3},
         std::tuple{640, 640, 47}}) {
-    check_product<T>(m, n, k);
+    // float64 needs fewer elements to be cut as often: its tiles are half as wide.
+    if (std::is_same_v<T, float> || m * n * k < 20'000'000) {
+      check_product<T>(m, n, k);
+    }
   }
 }
 

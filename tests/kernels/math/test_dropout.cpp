@@ -15,8 +15,8 @@
 
 #include <doctest/doctest.h>
 
+#include <sinter/kernels/cpu/isa/dropout_block.h>
 #include <sinter/kernels/math/dropout.h>
-#include <sinter/kernels/math/dropout_block.h>
 
 namespace sinter::math {
 namespace {

@@ -63,6 +63,18 @@ TEST_CASE("Adam under a constant gradient moves by lr * g / (|g| + eps)") {
   }
 }
 
+TEST_CASE_TEMPLATE("under gradients of 0 a moving average ends at 0, not at a subnormal", V, float,
+                   double) {
+  V parameter = 1, velocity = 1, other = 1, mean = 1, square = 0;
+  const auto sgd = sgd_constants<double>({.lr = 0.1, .momentum = 0.9}, false);
+  for (int t = 1; t <= 10000; ++t) {
+    sgd_step(parameter, V(0), velocity, sgd);
+    adam_step(other, V(0), mean, square, adam_at({}, t));
+  }
+  CHECK(velocity == 0);
+  CHECK(mean == 0);
+}
+
 TEST_CASE("decoupled decay alone is geometric, L2 decay is not") {
   double p = 2, mean = 0, square = 0;
   const AdamOptions options{.lr = 0.1, .weight_decay = 0.5, .decoupled = true};
