@@ -18,6 +18,7 @@
 #include <sinter/runtime/cpu_path.h>
 #include <sinter/runtime/device.h>
 #include <sinter/runtime/error.h>
+#include <sinter/runtime/event.h>
 #include <sinter/runtime/generator.h>
 #include <sinter/runtime/log.h>
 #include <sinter/runtime/parallel.h>

@@ -10,9 +10,10 @@ if(SINTER_CUDA STREQUAL "OFF")
 else()
   # Before the language is enabled: left alone, CMake would ask for one default architecture, and a
   # machine that builds need not have a GPU to ask.
+  # Code for 8.0 runs on 8.6 and 8.9 as well; newer GPUs compile what is virtual.
   # Not cached in a subproject: the choice is ours, not the parent's.
   if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES)
-    set(CMAKE_CUDA_ARCHITECTURES "75-real;80-real;86-real;89-real;90-real;90-virtual")
+    set(CMAKE_CUDA_ARCHITECTURES "75-real;80-real;90-real;90-virtual")
     if(PROJECT_IS_TOP_LEVEL)
       set(CMAKE_CUDA_ARCHITECTURES "${CMAKE_CUDA_ARCHITECTURES}"
         CACHE STRING "CUDA architectures to build for")

@@ -70,6 +70,7 @@ class CallSite {
 
   DeviceType device_type() const { return device_.type; }
   bool has_16_bit() const { return has_16_bit_; }
+  bool has_float64() const { return has_float64_; }
   /// Warns, counts or throws, as the policy says.
   void note_fallback() const;
 
@@ -85,6 +86,7 @@ class CallSite {
     device_ = device;
     seen_ = true;
     has_16_bit_ = has_16_bit_ || staged_dtype(tensor.dtype()) != tensor.dtype();
+    has_float64_ = has_float64_ || tensor.dtype() == DType::float64;
   }
   [[noreturn]] void refuse(Device other) const;
 
@@ -92,6 +94,7 @@ class CallSite {
   Device device_;
   bool seen_ = false;
   bool has_16_bit_ = false;
+  bool has_float64_ = false;
 };
 
 /// A kernel is about to write: even one that fails half way has.
@@ -141,7 +144,7 @@ struct Staged<InOut> {
 /// One row of the op table. Arguments are In, Out and InOut tensors and plain values; kernels take
 /// them in the same order. All tensors of a call live on one device. CPU kernels see float64,
 /// float32 and integers: float16 and bfloat16 reach them as float32 and are rounded once on the way
-/// back.
+/// back. CUDA kernels see all but float64, which a GPU is slow at: it falls back.
 template <class... Args>
 struct Op {
   using Kernel = void (*)(Args...);
@@ -156,7 +159,8 @@ struct Op {
   void operator()(std::type_identity_t<Args>... args) const {
     detail::CallSite site(name);
     (site.see(args), ...);
-    const Kernel kernel = on(site.device_type());
+    const bool takes = site.device_type() != DeviceType::cuda || !site.has_float64();
+    const Kernel kernel = takes ? on(site.device_type()) : nullptr;
     if (kernel == nullptr) {
       site.note_fallback();
     }

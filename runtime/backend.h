@@ -10,21 +10,39 @@
 namespace sinter {
 
 struct Backend {
+  struct Memory {
+    std::size_t free = 0;
+    std::size_t total = 0;
+  };
+
   /// Usable devices of this type, 0 where there is no driver, no device or no support built in.
   int (*count)();
   /// Why count() is 0, as a clause that completes "no CUDA device: ...".
   std::string (*absent_because)();
-  /// Whether kernels exist for the device; without any, best_device() does not pick it.
-  bool has_kernels;
+  /// The product's name, such as "NVIDIA H200".
+  std::string (*name)(int index);
+  /// The versions that measured speeds depend on: of the driver, and of what compiled the kernels.
+  std::string (*versions)();
+  /// Bytes of the whole device, whoever uses them.
+  Memory (*memory)(int index);
   /// Memory aligned to 256 bytes, or nullptr where there is none left.
   void* (*allocate)(int index, std::size_t bytes);
   void (*release)(int index, void* memory) noexcept;
+  /// Both host copies are done with the host's memory when they return; what comes to the device is
+  /// there for all work that is given to it later.
   void (*copy_from_host)(int index, void* to, const void* from, std::size_t bytes);
   void (*copy_to_host)(int index, void* to, const void* from, std::size_t bytes);
   void (*copy)(int index, void* to, const void* from, std::size_t bytes);
   /// Writes `count` copies of the `size` (1, 2, 4 or 8) bytes at `value`.
   void (*fill)(int index, void* to, const void* value, std::size_t size, std::size_t count);
   void (*synchronize)(int index);
+  /// Points in the device's work, for Event (runtime/event.h).
+  void* (*make_event)(int index);
+  void (*release_event)(int index, void* event) noexcept;
+  void (*record_event)(int index, void* event);
+  void (*synchronize_event)(int index, void* event);
+  /// Between two events that have happened.
+  double (*milliseconds)(int index, void* from, void* to);
 };
 
 const Backend& backend(DeviceType type);

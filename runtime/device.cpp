@@ -39,10 +39,9 @@ DeviceChoice best_device() {
   if (gpus == 0) {
     return {Device::cpu(), cuda_backend.absent_because()};
   }
-  if (!cuda_backend.has_kernels) {
-    return {Device::cpu(), "a CUDA device is here, but this version has no CUDA kernels yet"};
-  }
-  return {Device::cuda(), text(gpus, gpus == 1 ? " CUDA device found" : " CUDA devices found")};
+  const std::string name = cuda_backend.name(0);
+  return {Device::cuda(), gpus == 1 ? text("1 CUDA device found: ", name)
+                                    : text(gpus, " CUDA devices found, the first: ", name)};
 }
 
 Device Device::best() { return best_device().device; }

@@ -1,9 +1,13 @@
 // The two devices of host memory: the CPU, and the fake device that tests count with.
 #include <algorithm>
+#include <chrono>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
+#include <fstream>
 #include <mutex>
+#include <string>
+#include <unistd.h>
 
 #include <sinter/runtime/backend.h>
 
@@ -11,6 +15,25 @@ namespace sinter {
 namespace {
 
 constexpr std::size_t alignment = 256;
+
+std::string name_of_host(int) { return "this machine's processors"; }
+std::string versions_of_host() { return {}; }
+
+// What the kernel says that it could still hand out, caches that it would drop included.
+Backend::Memory host_memory(int) {
+  const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+  Backend::Memory memory{static_cast<std::size_t>(::sysconf(_SC_AVPHYS_PAGES)) * page,
+                         static_cast<std::size_t>(::sysconf(_SC_PHYS_PAGES)) * page};
+  std::ifstream lines("/proc/meminfo");
+  std::size_t kibibytes = 0;
+  for (std::string word; lines >> word;) {
+    if (word == "MemAvailable:" && lines >> kibibytes) {
+      memory.free = kibibytes * 1024;
+      break;
+    }
+  }
+  return memory;
+}
 
 void* allocate_host(int, std::size_t bytes) {
   const std::size_t rounded = (bytes + alignment - 1) / alignment * alignment;
@@ -41,6 +64,20 @@ void fill_host(int, void* to, const void* value, std::size_t size, std::size_t c
 void synchronize_host(int) {}
 int one_device() { return 1; }
 std::string never_absent() { return {}; }
+
+// Host work is done when its call returns, so an event is the time at which it was recorded.
+using Clock = std::chrono::steady_clock;
+void* make_host_event(int) { return new Clock::time_point; }
+void release_host_event(int, void* event) noexcept {
+  delete static_cast<Clock::time_point*>(event);
+}
+void record_host_event(int, void* event) { *static_cast<Clock::time_point*>(event) = Clock::now(); }
+void synchronize_host_event(int, void*) {}
+double host_milliseconds(int, void* from, void* to) {
+  return std::chrono::duration<double, std::milli>(*static_cast<Clock::time_point*>(to) -
+                                                   *static_cast<Clock::time_point*>(from))
+      .count();
+}
 
 std::mutex counts_mutex;
 FakeDeviceCounts counts;
@@ -79,7 +116,9 @@ void copy_out_fake(int index, void* to, const void* from, std::size_t bytes) {
 const Backend cpu_backend{
     .count = one_device,
     .absent_because = never_absent,
-    .has_kernels = true,
+    .name = name_of_host,
+    .versions = versions_of_host,
+    .memory = host_memory,
     .allocate = allocate_host,
     .release = release_host,
     .copy_from_host = copy_host,
@@ -87,12 +126,19 @@ const Backend cpu_backend{
     .copy = copy_host,
     .fill = fill_host,
     .synchronize = synchronize_host,
+    .make_event = make_host_event,
+    .release_event = release_host_event,
+    .record_event = record_host_event,
+    .synchronize_event = synchronize_host_event,
+    .milliseconds = host_milliseconds,
 };
 
 const Backend fake_backend{
     .count = one_device,
     .absent_because = never_absent,
-    .has_kernels = false,
+    .name = name_of_host,
+    .versions = versions_of_host,
+    .memory = host_memory,
     .allocate = allocate_fake,
     .release = release_fake,
     .copy_from_host = copy_in_fake,
@@ -100,6 +146,11 @@ const Backend fake_backend{
     .copy = copy_host,
     .fill = fill_host,
     .synchronize = synchronize_host,
+    .make_event = make_host_event,
+    .release_event = release_host_event,
+    .record_event = record_host_event,
+    .synchronize_event = synchronize_host_event,
+    .milliseconds = host_milliseconds,
 };
 
 FakeDeviceCounts fake_device_counts() {

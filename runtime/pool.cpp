@@ -39,6 +39,8 @@ bool reuse_is_off() {
   return wanted != nullptr && std::string_view(wanted) == "off";
 }
 
+// A block goes to its next user at once, though the device may still be working on it: all work of
+// a device runs on one stream, so what the next user does comes after.
 class Pool {
  public:
   explicit Pool(Device device) : device_(device) {}
@@ -59,9 +61,9 @@ class Pool {
         const std::size_t held = stats_.held;
         trim_locked();
         memory = backend(device_.type).allocate(device_.index, size);
-        check(memory != nullptr, device_, " out of memory: asked for ", bytes, " bytes; ",
-              stats_.in_use, " bytes in use by tensors, ", held,
-              " bytes held free were given back first");
+        if (memory == nullptr) {
+          refuse(bytes, held);
+        }
       }
     }
     stats_.in_use += size;
@@ -99,6 +101,14 @@ class Pool {
   }
 
  private:
+  [[noreturn]] void refuse(std::size_t bytes, std::size_t held) const {
+    const auto [free, total] = backend(device_.type).memory(device_.index);
+    throw Error(text(device_, " out of memory: asked for ", bytes, " bytes; ", free, " of ", total,
+                     " bytes are free on the device, ", stats_.in_use,
+                     " bytes are in use by tensors, ", held,
+                     " bytes held free were given back first"));
+  }
+
   void trim_locked() {
     for (auto& blocks : free_) {
       for (void* block : blocks) {

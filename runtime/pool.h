@@ -22,9 +22,11 @@ void reset_peak(Device device);
 /// Gives every free block back to the system.
 void pool_trim(Device device);
 
-/// A block of at least `bytes`, aligned to 256. Throws Error with asked, free and held bytes where
-/// the device has no more, after free blocks were given back. With SINTER_POOL=off every request
-/// goes to the system and back, for memory checkers.
+/// A block of at least `bytes`, aligned to 256. Work that an earlier owner gave to the device may
+/// still be running on it: use it on the device's own stream only. Throws Error with the bytes
+/// asked for, free on the device, in use and held where the device has no more even after free
+/// blocks were given back. With SINTER_POOL=off every request goes to the system and back, for
+/// memory checkers.
 void* pool_allocate(Device device, std::size_t bytes);
 /// `bytes` as it was asked for.
 void pool_release(Device device, void* memory, std::size_t bytes) noexcept;

@@ -7,6 +7,8 @@
 #include <tuple>
 
 #include <sinter/kernels/math/activation.h>
+#include <sinter/kernels/math/coarse.h>
+#include <sinter/kernels/math/fine.h>
 #include <sinter/kernels/math/formulas.h>
 
 namespace sinter::math {
@@ -17,8 +19,7 @@ struct Sigmoid : Parameterless {
   static constexpr bool wide = true;
   template <class V>
   SINTER_HD V forward(V x) const {
-    const V e = exp(-abs(x));
-    return select(x < splat<V>(0), e, splat<V>(1)) / (splat<V>(1) + e);
+    return logistic(x);
   }
   template <class V, class Stored = AsStored>
   SINTER_HD V derivative_from_output(V y, Stored stored = {}) const {
@@ -32,11 +33,11 @@ struct LogSigmoid : Parameterless {
   static constexpr bool wide = true;
   template <class V>
   SINTER_HD V forward(V x) const {
-    return min(x, splat<V>(0)) - log1p_of_fraction(exp(-abs(x)));
+    return min(x, splat<V>(0)) - log1p_exp_minus_abs(x);
   }
   template <class V>
   SINTER_HD V derivative_from_output(V y) const {
-    return abs(expm1(y));
+    return abs(expm1_of_negative(y));
   }
 };
 
@@ -77,12 +78,11 @@ struct GELU : Parameterless {
   static constexpr bool wide = true;
   template <class V>
   SINTER_HD V forward(V x) const {
-    return max(x, splat<V>(0)) - size_within_tail(x) * normal_tail(size_within_tail(x));
+    return max(x, splat<V>(0)) - times_normal_tail(size_within_tail(x));
   }
   template <class V>
   SINTER_HD V derivative_from_input(V x) const {
-    const V a = size_within_tail(x);
-    const V left = normal_tail(a) - normal_density_times(a);
+    const V left = normal_tail_slope(size_within_tail(x));
     return select(x < splat<V>(0), left, splat<V>(1) - left);
   }
 };
@@ -96,14 +96,12 @@ struct GELUTanh : Parameterless {
   static constexpr double a = 1.5957691216057307117, b = 0.071354816272600248774;
   template <class V>
   SINTER_HD V forward(V x) const {
-    const V z = clamp<V>(x, -100, 100);
-    return sigmoid_gate(max(x, splat<V>(-100)), z * (splat<V>(a) + splat<V>(b) * z * z));
+    return sigmoid_gate(max(x, splat<V>(-100)), cubic(clamp<V>(x, -100, 100), a, b));
   }
   template <class V>
   SINTER_HD V derivative_from_input(V x) const {
-    const V z = clamp<V>(x, -100, 100), square = z * z;
-    return sigmoid_gate_slope(z * (splat<V>(a) + splat<V>(b) * square),
-                              z * (splat<V>(a) + splat<V>(3 * b) * square));
+    const V z = clamp<V>(x, -100, 100);
+    return sigmoid_gate_slope(cubic(z, a, b), cubic(z, a, 3 * b));
   }
 };
 
@@ -203,7 +201,7 @@ struct SELU : Parameterless {
   static constexpr double s = 1.0507009873554804934, sa = 1.7580993408473766;
   template <class V>
   SINTER_HD V forward(V x) const {
-    return select(x > splat<V>(0), splat<V>(s) * x, splat<V>(sa) * expm1(x));
+    return select(x > splat<V>(0), splat<V>(s) * x, splat<V>(sa) * expm1_of_negative(x));
   }
   // A y stored as the lower bound means exp(x) ~ 0, also where s * a is no value of that type.
   template <class V, class Stored = AsStored>
@@ -241,14 +239,14 @@ struct Softplus {
   SINTER_HD constexpr bool valid() const { return beta > 0 && finite(beta) && finite(threshold); }
   template <class V>
   SINTER_HD V forward(V x) const {
-    const V z = splat<V>(beta) * x;
-    const V soft = (max(z, splat<V>(0)) + log1p_of_fraction(exp(-abs(z)))) / splat<V>(beta);
+    const V z = splat<V>(beta) * x, rest = log1p_exp_minus_abs(product(splat<V>(beta), x));
+    const V soft = (max(z, splat<V>(0)) + rest) / splat<V>(beta);
     return select(z > splat<V>(threshold), x, soft);
   }
   template <class V>
   SINTER_HD V derivative_from_input(V x) const {
     const V z = splat<V>(beta) * x;
-    return select(z > splat<V>(threshold), splat<V>(1), Sigmoid{}.forward(z));
+    return select(z > splat<V>(threshold), splat<V>(1), logistic(product(splat<V>(beta), x)));
   }
 };
 
@@ -315,7 +313,7 @@ struct ELU {
   SINTER_HD constexpr bool valid() const { return alpha >= 0 && finite(alpha); }
   template <class V>
   SINTER_HD V forward(V x) const {
-    return select(x > splat<V>(0), x, splat<V>(alpha) * expm1(x));
+    return select(x > splat<V>(0), x, splat<V>(alpha) * expm1_of_negative(x));
   }
   template <class V, class Stored = AsStored>
   SINTER_HD V derivative_from_output(V y, Stored stored = {}) const {
@@ -337,7 +335,7 @@ struct CELU {
   template <class V>
   SINTER_HD V forward(V x) const {
     const V scale = splat<V>(alpha);
-    return select(x > splat<V>(0), x, scale * expm1(x / scale));
+    return select(x > splat<V>(0), x, scale * expm1_of_negative(x / scale));
   }
   template <class V, class Stored = AsStored>
   SINTER_HD V derivative_from_output(V y, Stored stored = {}) const {

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The coefficients of functions.h: minimax fits, found by Lawson's iteration.
+"""The coefficients of functions.h, fine.h and coarse.h: minimax fits, found by Lawson's iteration.
 
 Needs numpy and mpmath. Prints each fit with the base-2 logarithm of its largest error, relative to
 what the comment beside it says.
@@ -85,3 +85,29 @@ polynomial("log(1 - erf) outside 1", lambda t: mp.log(mp.erfc(t)), 1, 3.95, 6,
            lambda t: mp.erfc(t) / mp.erf(t))
 # relative to itself
 quotient("e^(a^2/2) P(N > a)", lambda a: mp.exp(a * a / 2) * mp.erfc(a / mp.sqrt(2)) / 2, 14.85, 5, 6)
+
+# fine.h, coarse.h: float32 on a GPU, and 16-bit types
+
+tail = lambda a: mp.erfc(a / mp.sqrt(2)) / 2
+t_of = lambda w: 3 * (1 + w) / (1 - w)
+scaled_tail = lambda t: mp.exp(t * t / 2) * tail(t) * (t + 3)
+# relative to itself
+polynomial("e^(t^2/2) P(N > t) (t + 3) in w = (t - 3) / (t + 3)", lambda w: scaled_tail(t_of(w)), -1,
+           11.8 / 17.8, 10, lambda w: 1 / scaled_tail(t_of(w)))
+# relative to log1p
+polynomial("(log1p(e) - e) / e^2, float32", lambda e: (mp.log1p(e) - e) / e**2, 1e-9, 1, 8,
+           lambda e: e**2 / mp.log1p(e))
+for name, degree in (("float16", 4), ("bfloat16", 3)):
+    polynomial(f"log1p(e) / e, {name}", lambda e: mp.log1p(e) / e, 1e-9, 1, degree,
+               lambda e: e / mp.log1p(e))
+# relative to x - tanh x; s = x^2
+rest = lambda s: (mp.sqrt(s) - mp.tanh(mp.sqrt(s))) / mp.sqrt(s) ** 3
+for name, high, degree in (("float32", 1, 7), ("float16", 0.3, 1), ("bfloat16", 1, 2)):
+    polynomial(f"(x - tanh x) / x^3 inside {high}, {name}", rest, 1e-8, high * high, degree,
+               lambda s: 1 / rest(s))
+# in ulp of a P(N > a), whose type has so many digits and such a least number
+for name, high, degree, digits, least in (("float16", 8, 5, 11, -24), ("bfloat16", 14.5, 6, 8, -133),
+                                          ("bfloat16, exact", 14.5, 7, 8, -133)):
+    polynomial(f"log2 P(N > a), {name}", lambda a: mp.log(tail(a), 2), 0, high, degree,
+               lambda a: mp.log(2) / max(mp.mpf(2)**-digits,
+                                         mp.mpf(2)**least / (a * tail(a) + mp.mpf(10)**-300)))

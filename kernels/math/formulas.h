@@ -1,7 +1,9 @@
 #pragma once
 
 // The parts of activations that take more than a line to compute without overflow, cancellation or
-// early underflow, as functions of one V like the activations themselves.
+// early underflow, as functions of one V like the activations themselves. Here for float, double
+// and vectors; what a GPU computes with has forms of its own in fine.h (float32) and coarse.h
+// (16-bit).
 
 #include <sinter/kernels/math/functions.h>
 #include <sinter/kernels/math/hd.h>
@@ -16,6 +18,35 @@ template <class V>
 SINTER_HD V slope_between(V y, V low, V high, V slope) {
   const V below = select(y >= high, splat<V>(0), unless_nan(y, slope));
   return select(y <= low, splat<V>(0), below);
+}
+
+// a b, and x (a + b x^2), for a function that grows with the error of its argument: see fine.h.
+template <class V>
+SINTER_HD V product(V a, V b) {
+  return a * b;
+}
+template <class V>
+SINTER_HD V cubic(V x, double a, double b) {
+  return x * (splat<V>(a) + splat<V>(b) * x * x);
+}
+
+// 1 / (1 + e^-z)
+template <class V>
+SINTER_HD V logistic(V z) {
+  const V e = exp(-abs(z));
+  return select(z < splat<V>(0), e, splat<V>(1)) / (splat<V>(1) + e);
+}
+
+// log(1 + e^-|z|)
+template <class V>
+SINTER_HD V log1p_exp_minus_abs(V z) {
+  return log1p_of_fraction(exp(-abs(z)));
+}
+
+// e^x - 1 for x <= 0; for others anything, but NaN for NaN.
+template <class V>
+SINTER_HD V expm1_of_negative(V x) {
+  return expm1(x);
 }
 
 // |x|, held where the tail of the normal distribution is 0 in the type of the result, so that
@@ -49,6 +80,16 @@ SINTER_HD V normal_density_times(V a) {
   } else {
     return scaled * exp_of_bounded(splat<V>(-0.5) * a * a);
   }
+}
+
+// a P(N > a), and the slope of its negative: P(N > a) less a times the density.
+template <class V>
+SINTER_HD V times_normal_tail(V a) {
+  return a * normal_tail(a);
+}
+template <class V>
+SINTER_HD V normal_tail_slope(V a) {
+  return normal_tail(a) - normal_density_times(a);
 }
 
 // x * sigmoid(z), and the slope of that along z: sigmoid(z) * (1 + p * sigmoid(-z)), p = x dz/dx.

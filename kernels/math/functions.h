@@ -59,6 +59,19 @@ SINTER_HD V power_of_two(Bits<V> n) {
 inline constexpr double ln2_high = 0x1.62e4p-1;
 inline constexpr double ln2_low = 1.42860682030941723212e-6;
 
+// (e^r - 1 - r) / r^2 for |r| <= ln 2 / 2.
+template <class V>
+SINTER_HD V exp_tail(V r) {
+  if constexpr (is_float32<V>) {
+    return polynomial(r, 0.5000000082751609, 0.16666666867540586, 0.041666253754730584,
+                      0.008333262642767484, 0.001394722497400359, 0.00019919377574780794);
+  } else {
+    return polynomial(r, 0.4999999999948009, 0.1666666679395593, 0.04166666707783134,
+                      0.008333279171487764, 0.0013888792700878412, 0.00019910601370331369,
+                      2.4889325928497985e-05);
+  }
+}
+
 // e^x = 2^n (1 + q), |x| < 1000 (float32: 105).
 template <class V>
 struct Exponential {
@@ -74,17 +87,10 @@ SINTER_HD Exponential<V> split_exp(V x) {
   const V low = n * splat<V>(ln2_low);
   const V r = high - low;
   V lost = splat<V>(0);  // in the rounding of r
-  V tail;                // (e^r - 1 - r) / r^2
   if constexpr (is_float32<V>) {
-    tail = polynomial(r, 0.5000000082751609, 0.16666666867540586, 0.041666253754730584,
-                      0.008333262642767484, 0.001394722497400359, 0.00019919377574780794);
     lost = (high - r) - low;
-  } else {
-    tail = polynomial(r, 0.4999999999948009, 0.1666666679395593, 0.04166666707783134,
-                      0.008333279171487764, 0.0013888792700878412, 0.00019910601370331369,
-                      2.4889325928497985e-05);
   }
-  return {r + (r * r * tail + lost), wrapping_minus(to_bits(shifted), rounder_bits<V>())};
+  return {r + (r * r * exp_tail(r) + lost), wrapping_minus(to_bits(shifted), rounder_bits<V>())};
 }
 
 // log(2^k (1 + f)) for |f| < 0.42, by log((1 + s) / (1 - s)) = 2 s + s R(s^2) with s = f / (2 + f);
@@ -200,18 +206,26 @@ SINTER_HD V log1p_of_fraction(V x) {
   }
 }
 
+namespace detail {
+
+// Within |x| < 0.625.
+template <class V>
+SINTER_HD V tanh_inside(V x) {
+  const V s = x * x;
+  return x + x * s *
+                 polynomial(s, -0.33333283923587925, 0.13331491248450347, -0.05374349525666445,
+                            0.020650578989852217, -0.005717036547120454);
+}
+
+}  // namespace detail
+
 template <Fitted V>
 SINTER_HD V tanh(V x) {
   const V a = abs(x);
   if constexpr (is_float32<V>) {
-    const V s = x * x;
-    const V inside =
-        x + x * s *
-                polynomial(s, -0.33333283923587925, 0.13331491248450347, -0.05374349525666445,
-                           0.020650578989852217, -0.005717036547120454);
     const V twice = min(a + a, splat<V>(40));  // from 18 on the result is 1
     const V outside = splat<V>(1) - splat<V>(2) / (exp_of_bounded(twice) + splat<V>(1));
-    return copysign(select(a < splat<V>(0.625), inside, outside), x);
+    return copysign(select(a < splat<V>(0.625), detail::tanh_inside(x), outside), x);
   } else {
     const V e = expm1(splat<V>(-2) * a);
     return copysign(-e / (splat<V>(2) + e), x);

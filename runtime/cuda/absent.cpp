@@ -10,18 +10,26 @@ std::string why() { return "sinter was built without CUDA"; }
 
 // No tensor can be made on a device that is not there, so the rest is never reached.
 [[noreturn]] void refuse() { throw Error("sinter was built without CUDA"); }
+std::string name(int) { refuse(); }
+std::string versions() { refuse(); }
+Backend::Memory memory(int) { refuse(); }
 void* allocate(int, std::size_t) { refuse(); }
 void release(int, void*) noexcept {}
 void copy(int, void*, const void*, std::size_t) { refuse(); }
 void fill(int, void*, const void*, std::size_t, std::size_t) { refuse(); }
 void synchronize(int) { refuse(); }
+void* make_event(int) { refuse(); }
+void use_event(int, void*) { refuse(); }
+double milliseconds(int, void*, void*) { refuse(); }
 
 }  // namespace
 
 const Backend cuda_backend{
     .count = none,
     .absent_because = why,
-    .has_kernels = false,
+    .name = name,
+    .versions = versions,
+    .memory = memory,
     .allocate = allocate,
     .release = release,
     .copy_from_host = copy,
@@ -29,6 +37,11 @@ const Backend cuda_backend{
     .copy = copy,
     .fill = fill,
     .synchronize = synchronize,
+    .make_event = make_event,
+    .release_event = release,
+    .record_event = use_event,
+    .synchronize_event = use_event,
+    .milliseconds = milliseconds,
 };
 
 }  // namespace sinter

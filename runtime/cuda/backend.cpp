@@ -8,24 +8,54 @@
 #include <sinter/runtime/backend.h>
 #include <sinter/runtime/capture.h>
 #include <sinter/runtime/cuda/check.h>
+#include <sinter/runtime/cuda/presence.h>
+#include <sinter/runtime/cuda/staging.h>
 #include <sinter/runtime/error.h>
 
 namespace sinter {
 namespace cuda {
+
+namespace {
+
+// The device that the thread last asked for; CUDA itself no longer tells after some failures.
+thread_local int in_use = 0;
+
+// Those after which CUDA refuses every further call of the process, by its documentation.
+bool loses_device(cudaError_t status) {
+  switch (status) {
+    case cudaErrorIllegalAddress:
+    case cudaErrorLaunchTimeout:
+    case cudaErrorAssert:
+    case cudaErrorHardwareStackError:
+    case cudaErrorIllegalInstruction:
+    case cudaErrorMisalignedAddress:
+    case cudaErrorInvalidAddressSpace:
+    case cudaErrorInvalidPc:
+    case cudaErrorLaunchFailure:
+    case cudaErrorECCUncorrectable:
+      return true;
+    default:
+      return false;
+  }
+}
+
+}  // namespace
 
 void check(cudaError_t status, const char* call) {
   if (status == cudaSuccess) {
     return;
   }
   cudaGetLastError();  // a failure that is not sticky must not be met again by the next call
-  int index = -1;
-  cudaGetDevice(&index);
-  throw Error(text("CUDA: ", call, " failed on cuda:", index, ": ", cudaGetErrorString(status)));
+  throw Error(text("CUDA: ", call, " failed on cuda:", in_use, ": ", cudaGetErrorString(status),
+                   loses_device(status) ? "; the device is lost for this process, which has to be "
+                                          "started again"
+                                        : ""));
 }
 
 cudaStream_t use(int index) {
   static std::mutex mutex;
   static auto& streams = *new std::map<int, cudaStream_t>;
+  in_use = index;
   check(cudaSetDevice(index), "cudaSetDevice");
   const std::scoped_lock lock(mutex);
   const auto found = streams.find(index);
@@ -40,35 +70,22 @@ cudaStream_t use(int index) {
 
 namespace {
 
-struct Presence {
-  int count = 0;
-  std::string absent_because;
-};
+int count() { return static_cast<int>(presence().names.size()); }
+std::string absent_because() { return presence().absent_because; }
+std::string name(int index) { return presence().names.at(static_cast<std::size_t>(index)); }
 
-Presence look() {
-  int count = 0;
-  const cudaError_t status = cudaGetDeviceCount(&count);
-  if (status == cudaSuccess && count > 0) {
-    return {count, {}};
-  }
-  cudaGetLastError();
+std::string versions() {
   int driver = 0;
-  if (cudaDriverGetVersion(&driver) == cudaSuccess && driver == 0) {
-    return {0, "there is no NVIDIA driver on this machine"};
-  }
-  cudaGetLastError();
-  return {0, status == cudaSuccess || status == cudaErrorNoDevice
-                 ? "no CUDA device is visible (is CUDA_VISIBLE_DEVICES set?)"
-                 : std::string("the CUDA driver says: ") + cudaGetErrorString(status)};
+  check(cudaDriverGetVersion(&driver), "cudaDriverGetVersion");
+  return text("driver ", driver, ", toolkit ", CUDART_VERSION);
 }
 
-const Presence& presence() {
-  static const Presence found = look();
+Backend::Memory memory(int index) {
+  use(index);
+  Backend::Memory found;
+  check(cudaMemGetInfo(&found.free, &found.total), "cudaMemGetInfo");
   return found;
 }
-
-int count() { return presence().count; }
-std::string absent_because() { return presence().absent_because; }
 
 void* allocate(int index, std::size_t bytes) {
   use(index);
@@ -82,34 +99,66 @@ void* allocate(int index, std::size_t bytes) {
   return memory;
 }
 
-// The driver may be gone when a program's last tensors go, and nobody is left to tell.
-void release(int, void* memory) noexcept { cudaFree(memory); }
+// The driver may be gone when a program's last tensors go, and nobody is left to tell; but the next
+// launch must not be blamed for it.
+void forget(cudaError_t status) noexcept {
+  if (status != cudaSuccess) {
+    cudaGetLastError();
+  }
+}
 
-void transfer(int index, void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind) {
-  if (bytes == 0) {
-    return;
-  }
-  const bool leaves_device = kind != cudaMemcpyDeviceToDevice;
-  sinter::check(!leaves_device || !is_capturing(),
-                "a copy between host and device cannot be captured in a graph");
-  const cudaStream_t stream = use(index);
-  check(cudaMemcpyAsync(to, from, bytes, kind, stream), "cudaMemcpyAsync");
-  if (leaves_device) {
-    check(cudaStreamSynchronize(stream), "cudaStreamSynchronize");
-  }
+// cudaFree waits for the device, so work that still uses the memory is done first.
+void release(int, void* memory) noexcept { forget(cudaFree(memory)); }
+
+void refuse_capture() {
+  sinter::check(!is_capturing(), "a copy between host and device cannot be captured in a graph");
 }
 
 void copy_from_host(int index, void* to, const void* from, std::size_t bytes) {
-  transfer(index, to, from, bytes, cudaMemcpyHostToDevice);
+  if (bytes > 0) {
+    refuse_capture();
+    copy_in(index, to, from, bytes);
+  }
 }
 void copy_to_host(int index, void* to, const void* from, std::size_t bytes) {
-  transfer(index, to, from, bytes, cudaMemcpyDeviceToHost);
+  if (bytes > 0) {
+    refuse_capture();
+    copy_out(index, to, from, bytes);
+  }
 }
 void copy(int index, void* to, const void* from, std::size_t bytes) {
-  transfer(index, to, from, bytes, cudaMemcpyDeviceToDevice);
+  if (bytes > 0) {
+    check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, use(index)),
+          "cudaMemcpyAsync");
+  }
 }
 
 void synchronize(int index) { check(cudaStreamSynchronize(use(index)), "cudaStreamSynchronize"); }
+
+void* make_event(int index) {
+  use(index);
+  cudaEvent_t event = nullptr;
+  check(cudaEventCreate(&event), "cudaEventCreate");
+  return event;
+}
+void release_event(int, void* event) noexcept {
+  forget(cudaEventDestroy(static_cast<cudaEvent_t>(event)));
+}
+void record_event(int index, void* event) {
+  check(cudaEventRecord(static_cast<cudaEvent_t>(event), use(index)), "cudaEventRecord");
+}
+void synchronize_event(int index, void* event) {
+  use(index);
+  check(cudaEventSynchronize(static_cast<cudaEvent_t>(event)), "cudaEventSynchronize");
+}
+double milliseconds(int index, void* from, void* to) {
+  use(index);
+  float elapsed = 0;
+  check(
+      cudaEventElapsedTime(&elapsed, static_cast<cudaEvent_t>(from), static_cast<cudaEvent_t>(to)),
+      "cudaEventElapsedTime");
+  return elapsed;
+}
 
 }  // namespace
 }  // namespace cuda
@@ -117,7 +166,9 @@ void synchronize(int index) { check(cudaStreamSynchronize(use(index)), "cudaStre
 const Backend cuda_backend{
     .count = cuda::count,
     .absent_because = cuda::absent_because,
-    .has_kernels = false,
+    .name = cuda::name,
+    .versions = cuda::versions,
+    .memory = cuda::memory,
     .allocate = cuda::allocate,
     .release = cuda::release,
     .copy_from_host = cuda::copy_from_host,
@@ -125,6 +176,11 @@ const Backend cuda_backend{
     .copy = cuda::copy,
     .fill = cuda::fill,
     .synchronize = cuda::synchronize,
+    .make_event = cuda::make_event,
+    .release_event = cuda::release_event,
+    .record_event = cuda::record_event,
+    .synchronize_event = cuda::synchronize_event,
+    .milliseconds = cuda::milliseconds,
 };
 
 }  // namespace sinter

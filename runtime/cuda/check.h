@@ -7,7 +7,9 @@
 namespace sinter::cuda {
 
 /// Throws Error naming the call, the device and CUDA's own words where `status` is not success.
-/// Failures that leave the device usable are cleared.
+/// Failures that leave the device usable are cleared; after the others the sentence says that the
+/// process has lost the device. Work runs behind the calls, so a fault of a kernel may come out of
+/// a later call.
 void check(cudaError_t status, const char* call);
 
 /// The stream that all work of a device runs on, and the device made current for this thread.

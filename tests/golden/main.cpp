@@ -124,12 +124,13 @@ bool conclude(const Tally& tally, DType dtype) {
 
 int main(int argc, char** argv) {
   CLI::App app{"Compares sinter with reference values made by PyTorch."};
-  std::string directory, device = "cpu", dtype = "f32";
+  std::string directory, device = "cpu", dtype = "f32", only;
   bool verbose = false;
   app.add_option("directory", directory, "NAME.json and NAME.safetensors of each group")
       ->required();
   app.add_option("--device", device, "cpu or cuda")->capture_default_str();
   app.add_option("--dtype", dtype, "f64, f32, f16 or bf16")->capture_default_str();
+  app.add_option("--group", only, "check this group alone; else all of them");
   app.add_flag("--verbose", verbose, "say the largest error of every comparison");
   CLI11_PARSE(app, argc, argv);
   try {
@@ -140,7 +141,9 @@ int main(int argc, char** argv) {
     std::cout << "golden_check: " << setup.dtype << " on " << setup.device << "\n";
     golden::Tally tally;
     for (const golden::Group& group : groups) {
-      golden::run_group(group, setup, verbose, tally);
+      if (only.empty() || group.name == only) {
+        golden::run_group(group, setup, verbose, tally);
+      }
     }
     return golden::conclude(tally, setup.dtype) ? 0 : 1;
   } catch (const std::exception& error) {

@@ -78,6 +78,18 @@ TEST_CASE("the best device exists and comes with a reason") {
   CHECK(choice.device == Device::best());
   CHECK(is_available(choice.device));
   CHECK(choice.device.type != DeviceType::fake);
+  const int gpus = cuda_backend.count();
+  CAPTURE(choice.reason);
+  if (gpus == 0) {
+    CHECK(choice.device == Device::cpu());
+    CHECK(choice.reason == cuda_backend.absent_because());
+  } else {
+    CHECK(choice.device == Device::cuda());
+    CHECK(choice.reason.starts_with(
+        text(gpus, gpus == 1 ? " CUDA device found: " : " CUDA devices found, the first: ")));
+    CHECK(choice.reason.ends_with(cuda_backend.name(0)));
+    CHECK(cuda_backend.name(0) != "");
+  }
 }
 
 TEST_CASE("child: look for a GPU" * doctest::skip()) {

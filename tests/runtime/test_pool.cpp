@@ -1,9 +1,11 @@
 #include <cstdint>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <iostream>
 #include <limits>
 #include <string>
+#include <sys/sysinfo.h>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -219,13 +221,59 @@ TEST_CASE("more than there is: an Error with what was asked, used and held, and 
       const std::size_t before = pool_stats(device).in_use;
       CAPTURE(bytes);
       check_refused([&] { pool_allocate(device, bytes); },
-                    {device.str(), "out of memory", "asked for", "in use", "held"});
+                    {device.str(), "out of memory", "asked for", "are free on the device",
+                     "are in use by tensors", "held free were given back"});
       CHECK(pool_stats(device).in_use == before);
     }
-    check_refused([&] { pool_allocate(device, std::size_t{1} << 62); }, {"4611686018427387904"});
+    check_refused([&] { pool_allocate(device, std::size_t{1} << 62); },
+                  {"asked for 4611686018427387904 bytes"});
     CHECK(pool_stats(device).held == 0);  // given back before giving up
     const Block after(device, 20000);
     std::memset(after.memory(), 1, 20000);
+  }
+}
+
+TEST_CASE("the numbers of that Error are those of the machine and of the pool") {
+  for (const Device device : {Device::cpu(), fake}) {
+    const Block in_use(device, 1000);
+    pool_trim(device);
+    { const Block freed(device, 20000); }
+    const PoolStats stats = pool_stats(device);
+    const std::string sentence = sentence_of([&] { pool_allocate(device, std::size_t{1} << 62); });
+    CAPTURE(sentence);
+    unsigned long long asked = 0, free = 0, total = 0, used = 0, held = 0;
+    REQUIRE(std::sscanf(sentence.c_str() + device.str().size(),
+                        " out of memory: asked for %llu bytes; %llu of %llu bytes are free on the "
+                        "device, %llu bytes are in use by tensors, %llu bytes held free",
+                        &asked, &free, &total, &used, &held) == 5);
+    CHECK(asked == std::size_t{1} << 62);
+    CHECK(used == stats.in_use);
+    CHECK(held == stats.held);
+    // The kernel's own total, from another door than the one that the library takes.
+    struct sysinfo machine {};
+    REQUIRE(::sysinfo(&machine) == 0);
+    CHECK(total == static_cast<unsigned long long>(machine.totalram) * machine.mem_unit);
+    CHECK(free > 0);
+    CHECK(free <= total);
+  }
+}
+
+TEST_CASE("a model's worth of blocks is there after a failure") {
+  const std::vector<std::size_t> sizes{784u * 1024 * 4, 1024 * 4, 1024u * 1024 * 4, 1024 * 4,
+                                       40960};
+  for (const Device device : {Device::cpu(), fake}) {
+    for (int round = 0; round < 2; ++round) {
+      check_refused([&] { pool_allocate(device, std::size_t{1} << 62); }, {"out of memory"});
+      std::vector<Block> model;
+      for (const std::size_t bytes : sizes) {
+        model.emplace_back(device, bytes);
+        std::memset(model.back().memory(), 1, bytes);
+      }
+      check_refused([&] { pool_allocate(device, std::size_t{1} << 62); }, {"out of memory"});
+      for (const Block& block : model) {  // what is in use was not given back
+        CHECK(static_cast<char*>(block.memory())[block.bytes() - 1] == 1);
+      }
+    }
   }
 }
 

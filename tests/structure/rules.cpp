@@ -30,9 +30,10 @@ const std::vector<Room> rooms{
 
 // Where a preprocessor condition may stand, and why.
 constexpr std::array conditions_allowed{
-    std::string_view{"kernels/math/hd.h"},    // the host/device macro
-    std::string_view{"kernels/math/simd.h"},  // intrinsics of the copy being compiled
-    std::string_view{"kernels/ops.cpp"},      // the op table
+    std::string_view{"kernels/cuda/unit.cuh"},  // instructions of the GPU being compiled for
+    std::string_view{"kernels/math/hd.h"},      // the host/device macro
+    std::string_view{"kernels/math/simd.h"},    // intrinsics of the copy being compiled
+    std::string_view{"kernels/ops.cpp"},        // the op table
 };
 
 constexpr int longest_file = 400;

@@ -21,6 +21,7 @@ using Public = std::tuple<
     // runtime
     Tensor*, Shape*, DType*, float16*, bfloat16*, Storage*, TapeSlot*, Leaf*, Device*, DeviceType*,
     DeviceChoice*, Error*, Generator*, DropoutCall*, PoolStats*, CpuPath*,
+    Event*,
     // autograd
     Tape*, NoTape*, Backward*, Recording*, Saved*, DropoutOptions*, CrossEntropyOptions*, MseOptions*,
     GradCheckOptions*, GradCheckReport*, detail::TapeScope*,

@@ -1,0 +1,90 @@
+// Element-wise ops on CUDA tensors: activations with dropout, dropout alone, arithmetic.
+#include <sinter/kernels/cuda/kernels.h>
+#include <sinter/kernels/cuda/ops.h>
+#include <sinter/kernels/cuda/types.h>
+
+namespace sinter::cuda {
+
+void activation_forward(In x, Out y, const ops::ActivationArgs& args) {
+  if (args.dropout.mask.drops_everything()) {
+    y->fill(0);
+    return;
+  }
+  with_storage("activation", x->dtype(), [&]<class T>(T) {
+    activation_forward(x->device().index, args, x->raw<T>(), y->raw<T>(), x->numel());
+  });
+}
+
+void activation_backward(In kept, In dy, Out dx, const ops::ActivationArgs& args) {
+  if (args.dropout.mask.drops_everything()) {  // its scale is 0, by which nothing can be unscaled
+    dx->fill(0);
+    return;
+  }
+  with_storage("activation", dy->dtype(), [&]<class T>(T) {
+    activation_backward(dy->device().index, args, kept->raw<T>(), dy->raw<T>(), dx->raw<T>(),
+                        dy->numel());
+  });
+}
+
+void activation_backward_bias(In kept, In dy, Out dx, InOut bias_gradient,
+                              const ops::ActivationArgs& args, bool accumulate) {
+  activation_backward(kept, dy, dx, args);
+  const std::int64_t columns = bias_gradient->numel();
+  const std::int64_t rows = columns == 0 ? 0 : dy->numel() / columns;
+  Tensor partial = Tensor::empty({sum_rows_blocks(rows), columns}, DType::float32, dy->device());
+  with_storage("activation", dy->dtype(), [&]<class T>(T) {
+    sum_rows(dy->device().index, dx->raw<T>(), rows, columns, partial.raw<float>(),
+             bias_gradient->raw<T>(), accumulate);
+  });
+}
+
+void dropout(In x, Out y, const ops::DropoutArgs& args) {
+  activation_forward(x, y, {.act = {}, .dropout = args});
+}
+
+namespace {
+
+void set_strides(const Shape& shape, const Shape& wide, std::int64_t* strides) {
+  std::int64_t stride = 1;
+  for (int i = 1; i <= shape.rank(); ++i) {
+    strides[wide.rank() - i] = shape[-i] == 1 ? 0 : stride;
+    stride *= shape[-i];
+  }
+}
+
+void binary(const char* name, Arithmetic op, In a, In b, Out y) {
+  with_storage(name, y->dtype(), [&]<class T>(T) {
+    const int device = y->device().index;
+    if (a->shape() == b->shape()) {
+      arithmetic(device, op, a->raw<T>(), b->raw<T>(), y->raw<T>(), y->numel());
+      return;
+    }
+    Walk walk;
+    walk.rank = y->rank();
+    for (int d = 0; d < walk.rank; ++d) {
+      walk.size[d] = y->size(d);
+    }
+    set_strides(a->shape(), y->shape(), walk.stride_a);
+    set_strides(b->shape(), y->shape(), walk.stride_b);
+    arithmetic(device, op, a->raw<T>(), b->raw<T>(), y->raw<T>(), y->numel(), walk);
+  });
+}
+
+}  // namespace
+
+void add(In a, In b, Out y) { binary("add", Arithmetic::add, a, b, y); }
+void subtract(In a, In b, Out y) { binary("subtract", Arithmetic::subtract, a, b, y); }
+void multiply(In a, In b, Out y) { binary("multiply", Arithmetic::multiply, a, b, y); }
+void divide(In a, In b, Out y) { binary("divide", Arithmetic::divide, a, b, y); }
+void accumulate(In x, InOut y) { binary("accumulate", Arithmetic::add, *y, x, y); }
+
+void affine(In x, Out y, double scale, double shift) {
+  with_storage("affine", x->dtype(), [&]<class T>(T) {
+    affine(x->device().index, x->raw<T>(), y->raw<T>(), x->numel(), static_cast<float>(scale),
+           static_cast<float>(shift));
+  });
+}
+
+std::int64_t sum_rows_blocks(std::int64_t rows) { return (rows + 127) / 128; }
+
+}  // namespace sinter::cuda

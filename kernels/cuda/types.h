@@ -1,0 +1,24 @@
+// From a tensor's element type to the type that kernels are compiled for.
+#pragma once
+
+#include <sinter/runtime/error.h>
+#include <sinter/runtime/tensor.h>
+
+namespace sinter::cuda {
+
+/// Calls use(T{}) with T = float, float16 or bfloat16.
+template <class Use>
+void with_storage(const char* op, DType dtype, Use use) {
+  switch (dtype) {
+    case DType::float32:
+      return use(float{});
+    case DType::float16:
+      return use(float16{});
+    case DType::bfloat16:
+      return use(bfloat16{});
+    default:
+      throw Error(text(op, ": no CUDA kernel for elements of type ", dtype));
+  }
+}
+
+}  // namespace sinter::cuda

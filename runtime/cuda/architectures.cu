@@ -1,0 +1,15 @@
+// What the device code was compiled for, which only nvcc knows.
+#include <sinter/runtime/cuda/presence.h>
+
+namespace sinter::cuda {
+
+int oldest_architecture() {
+  constexpr int architectures[] = {__CUDA_ARCH_LIST__};
+  int oldest = architectures[0];
+  for (const int architecture : architectures) {
+    oldest = architecture < oldest ? architecture : oldest;
+  }
+  return oldest;
+}
+
+}  // namespace sinter::cuda

@@ -1,0 +1,20 @@
+// Which GPUs there are, or why there is none. Looking never throws and makes no context on a GPU.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace sinter::cuda {
+
+struct Presence {
+  std::vector<std::string> names;  ///< of the usable devices, by index
+  std::string absent_because;      ///< as Backend::absent_because where there are none
+};
+
+/// Looks once for each process.
+const Presence& presence();
+
+/// The oldest compute capability that device code was compiled for: 750 for 7.5.
+int oldest_architecture();
+
+}  // namespace sinter::cuda
