@@ -16,7 +16,7 @@ template <class V, int Count, class T>
 SINTER_HOST_INLINE void totals(const V (&x)[Count], T (&out)[Count]) {
   if constexpr (sizeof(V) > 16) {
     math::Vector<T, sizeof(V) / 2> sums[Count];
-#pragma GCC unroll 4
+#pragma GCC unroll 8
     for (int i = 0; i < Count; ++i) {
       math::Vector<T, sizeof(V) / 2> halves[2];
       std::memcpy(halves, &x[i], sizeof halves);
@@ -25,10 +25,10 @@ SINTER_HOST_INLINE void totals(const V (&x)[Count], T (&out)[Count]) {
     totals(sums, out);
   } else {
     constexpr int size = 16 / static_cast<int>(sizeof(T));
-#pragma GCC unroll 4
+#pragma GCC unroll 8
     for (int i = 0; i < Count; i += size) {
       V square[size];
-#pragma GCC unroll 4
+#pragma GCC unroll 8
       for (int j = 0; j < size; ++j) {
         square[j] = i + j < Count ? x[i + j] : V{};
       }
@@ -57,34 +57,34 @@ template <class T, int Rows, int Columns>
 void dots(std::int64_t k, const Operand<T>& a, const Operand<T>& b, const Result<T>& c) {
   using V = Register<T>;
   V sums[Rows][Columns];
-#pragma GCC unroll 4
+#pragma GCC unroll 8
   for (int i = 0; i < Rows; ++i) {
-#pragma GCC unroll 4
+#pragma GCC unroll 8
     for (int j = 0; j < Columns; ++j) {
       sums[i][j] = V{};
     }
   }
   for_lanes<V>(k, [&](std::int64_t p, auto part) {
     V left[Rows];
-#pragma GCC unroll 4
+#pragma GCC unroll 8
     for (int i = 0; i < Rows; ++i) {
       left[i] = load<V>(a.at + i * a.step + p, part);
     }
-#pragma GCC unroll 4
+#pragma GCC unroll 8
     for (int j = 0; j < Columns; ++j) {
       const V right = load<V>(b.at + j * b.step + p, part);
-#pragma GCC unroll 4
+#pragma GCC unroll 8
       for (int i = 0; i < Rows; ++i) {
         sums[i][j] += left[i] * right;
       }
     }
   });
-#pragma GCC unroll 4
+#pragma GCC unroll 8
   for (int i = 0; i < Rows; ++i) {
     T row[Columns];
     totals(sums[i], row);
     T* to = c.at + i * c.ld;
-#pragma GCC unroll 4
+#pragma GCC unroll 8
     for (int j = 0; j < Columns; ++j) {
       to[j] = c.add ? to[j] + row[j] : row[j];
     }
@@ -109,6 +109,9 @@ template <class T>
 void product_by_dots(std::int64_t m, std::int64_t n, std::int64_t k, const Operand<T>& a,
                      const Operand<T>& b, const Result<T>& c) {
   std::int64_t j = 0;
+  for (; m == 1 && j + 8 <= n; j += 8) {  // as many sums as keep two multipliers busy
+    dots<T, 1, 8>(k, a, b.moved(j, 0), c.moved(0, j));
+  }
   for (; j + 4 <= n; j += 4) {
     dots_of_columns<T, 4>(m, k, a, b.moved(j, 0), c.moved(0, j));
   }
@@ -117,7 +120,7 @@ void product_by_dots(std::int64_t m, std::int64_t n, std::int64_t k, const Opera
   }
 }
 
-/// One V of columns of c (+)= a b for `Rows` rows of a and `Depth` rows of b.
+/// A V's columns of c (+)= a b for `Rows` rows of a and `Depth` rows of b.
 template <class V, int Rows, int Depth, class T>
 SINTER_HOST_INLINE void combine_at(const T (&factors)[Rows][Depth], const T* b, std::int64_t ldb,
                                    bool add, T* c, std::int64_t ldc) {
@@ -140,20 +143,19 @@ SINTER_HOST_INLINE void combine_at(const T (&factors)[Rows][Depth], const T* b, 
 
 /// c (+)= a b for `Rows` rows of a and `Depth` rows of b, which lie along memory.
 template <class T, int Rows, int Depth>
-void combine(std::int64_t n, const Operand<T>& a, const Operand<T>& b, const Result<T>& c) {
+void combine(std::int64_t n, const Operand<T>& a, Operand<T> b, Result<T> c) {
   T factors[Rows][Depth];
   for (int i = 0; i < Rows; ++i) {
     for (int p = 0; p < Depth; ++p) {
       factors[i][p] = a.at[i * a.step + p * a.depth_step];
     }
   }
-  const std::int64_t ldb = b.depth_step;
   std::int64_t j = 0;
   for (; j + width<T> <= n; j += width<T>) {
-    combine_at<Register<T>>(factors, b.at + j, ldb, c.add, c.at + j, c.ld);
+    combine_at<Register<T>>(factors, b.at + j, b.depth_step, c.add, c.at + j, c.ld);
   }
   for (; j < n; ++j) {
-    combine_at<T>(factors, b.at + j, ldb, c.add, c.at + j, c.ld);
+    combine_at<T>(factors, b.at + j, b.depth_step, c.add, c.at + j, c.ld);
   }
 }
 
@@ -188,6 +190,8 @@ void product_by_rows(std::int64_t m, std::int64_t n, std::int64_t k, const Opera
     pass(combine_for_rows<T, 8>, 8);  // reads and writes c half as often
   }
   pass(combine_for_rows<T, 4>, 4);
+  pass(combine_for_rows<T, 3>, 3);
+  pass(combine_for_rows<T, 2>, 2);
   pass(combine_for_rows<T, 1>, 1);
 }
 
@@ -204,7 +208,8 @@ bool few_rows(std::int64_t m, std::int64_t n, std::int64_t k, const Operand<T>& 
     product_by_dots(m, n, k, a, b, c);
     return true;
   }
-  if ((m == 1 || (m <= 8 && n >= 96)) && b.step == 1) {
+  // Outer products too: they mostly write c.
+  if ((m == 1 || (m <= 8 && n >= 96) || k <= 4) && b.step == 1) {
     product_by_rows(m, n, k, a, b, c);
     return true;
   }

@@ -72,7 +72,7 @@ template <class T>
 void product(std::int64_t m, std::int64_t n, std::int64_t k, const Operand<T>& a,
              const Operand<T>& b, const Result<T>& c) {
   const Blocks block = blocks<T>(n, k);
-  const std::int64_t room = (block.columns + group_rows<T>) * block.depth;
+  const std::int64_t room = (block.columns + group_rows<T>)*block.depth;
   T* const panels = static_cast<T*>(packing_room(room * static_cast<std::int64_t>(sizeof(T))));
   for (std::int64_t left = 0; left < n; left += block.columns) {
     const std::int64_t columns = n - left < block.columns ? n - left : block.columns;

@@ -47,7 +47,7 @@ struct Result {
 
 template <class T, int Rows, int Vectors>
 SINTER_HOST_INLINE void put(const Register<T> (&sums)[Rows][Vectors], std::int64_t columns,
-                            const Result<T>& c) {
+                            Result<T> c) {
   const std::int64_t last = columns - (Vectors - 1) * width<T>;
   const auto one = [&](T* to, Register<T> sum, auto part) {
     store(to, c.add ? load<Register<T>>(to, part) + sum : sum, part);
@@ -71,7 +71,7 @@ SINTER_HOST_INLINE void put(const Register<T> (&sums)[Rows][Vectors], std::int64
 // Not inlined, lest the compiler keep parts of the sums in memory while they grow.
 template <class T, int Rows, int Vectors>
 __attribute__((noinline)) void put_transposed(const T (&rows)[Rows][Vectors * width<T>],
-                                              std::int64_t columns, const Result<T>& c) {
+                                              std::int64_t columns, Result<T> c) {
   std::int64_t j = 0;
   if constexpr (Rows == block<T>) {
     for (; j + Rows <= columns; j += Rows) {
