@@ -18,6 +18,10 @@
 #include "copies.h"
 #include <sinter/runtime/error.h>
 
+// AddressSanitizer would end the program instead of letting an allocation fail.
+extern "C" const char* __asan_default_options();
+extern "C" const char* __asan_default_options() { return "allocator_may_return_null=1"; }
+
 namespace sinter::cpu {
 namespace {
 
