@@ -2,7 +2,6 @@
 find_package(Threads REQUIRED)
 find_package(OpenMP REQUIRED COMPONENTS CXX)
 find_package(ZLIB REQUIRED)
-find_package(Eigen3 3.4 REQUIRED NO_MODULE)
 find_package(spdlog REQUIRED)
 find_package(nlohmann_json 3.9 REQUIRED)
 
@@ -58,10 +57,6 @@ endif()
 set_source_files_properties(runtime/build_info.cpp PROPERTIES COMPILE_DEFINITIONS
   "SINTER_VERSION=\"${PROJECT_VERSION}\";SINTER_CUDA_STATE=\"${SINTER_CUDA_STATE}\";SINTER_COMPILER=\"${CMAKE_CXX_COMPILER_ID} ${CMAKE_CXX_COMPILER_VERSION}\"")
 
-# Eigen's templates take minutes to compile under UBSan; ASan watches our use of them all the same.
-set_source_files_properties(kernels/cpu/isa/gemm.cpp PROPERTIES
-  COMPILE_OPTIONS $<$<CXX_COMPILER_ID:GNU,Clang>:-fno-sanitize=undefined>)
-
 # Generic tuning for every copy: -march=native and the znver tunings of g++ 12 split chains of
 # fused multiply-adds and lose a fifth of the speed of a matrix product.
 set(SINTER_FLAGS_baseline "")
@@ -70,8 +65,7 @@ set(SINTER_FLAGS_avx512 -mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx2 -mfma)
 foreach(path IN LISTS SINTER_CPU_PATHS)
   add_library(sinter_cpu_${path} OBJECT ${SINTER_ISA_SOURCES})
   sinter_compile_options(sinter_cpu_${path})
-  target_compile_definitions(sinter_cpu_${path} PRIVATE SINTER_CPU_PATH=${path}
-    Eigen=Eigen_sinter_${path} EIGEN_DONT_PARALLELIZE)
+  target_compile_definitions(sinter_cpu_${path} PRIVATE SINTER_CPU_PATH=${path})
   # Sanitizers watch the baseline copy, which is the same source; the others would take minutes more.
   # The loops must vectorise: no errno from sqrt, no traps to keep in order. The wide copies are
   # optimised in every build type, so that no weak symbol of theirs is left for the linker to merge.
@@ -79,6 +73,5 @@ foreach(path IN LISTS SINTER_CPU_PATHS)
     -fno-trapping-math $<$<NOT:$<STREQUAL:${path},baseline>>:-O3;-fno-sanitize=all>
     # g++ 12 warns of its own avx512 headers: GCC PR105593
     $<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized;-Wno-uninitialized>)
-  target_link_libraries(sinter_cpu_${path} PRIVATE $<BUILD_INTERFACE:Eigen3::Eigen>)
   target_sources(sinter PRIVATE $<TARGET_OBJECTS:sinter_cpu_${path}>)
 endforeach()

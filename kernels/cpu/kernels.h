@@ -66,6 +66,10 @@ struct Kernels {
                std::int64_t n);
 };
 
+/// What gemm packs operands into: memory of the calling thread until its next call, aligned to 64
+/// bytes and kept for later ones. At most 1 MiB is asked for. Throws Error if there is none.
+void* packing_room(std::int64_t bytes);
+
 /// The table of the path that cpu_path() names; T is float or double.
 template <class T>
 const Kernels<T>& kernels();

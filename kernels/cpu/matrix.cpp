@@ -22,22 +22,29 @@ struct Cut {
   }
 };
 
-// As many pieces as there are threads, none too small to be worth waking one. Each piece packs one
-// operand whole, so what is cut belongs to the operand that is dearer to pack again. Cuts lie
-// between the tiles that Eigen computes as one (4 rows, up to 48 columns): each element then comes
-// from the same additions in the same order, however many pieces there are.
-Cut cut(std::int64_t m, std::int64_t n, std::int64_t k) {
+// As many pieces as there are threads, none too small to be worth waking one. A piece packs one
+// operand and reads the other, both whole but for the one that is cut. So rows are cut where a has
+// many more of them than b has columns, and in forward products x w^T of a batch smaller than the
+// layer, whose x is what gets packed; else columns. Any cut gives the same elements: each is its
+// terms added in order, unless there are but a few rows (kernels/cpu/isa/few_rows.h), and so few no
+// piece has.
+Cut cut(bool is_forward, std::int64_t m, std::int64_t n, std::int64_t k) {
   constexpr double worth_a_thread = 7e5;
+  constexpr std::int64_t fewest_rows = 32;
+  constexpr std::int64_t fewest_columns = 96;
   const double multiply_adds =
       static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k);
-  const bool by_rows = 2 * m >= n;
-  Cut cut{by_rows, 1, by_rows ? m : n, by_rows ? 4 : 48};
-  // Of few rows or columns, a piece would be computed in another way than the whole.
-  const std::int64_t shortest = by_rows ? 16 : 96;
-  const auto most =
-      std::min(static_cast<std::int64_t>(multiply_adds / worth_a_thread), cut.length / shortest);
-  cut.count = std::clamp<std::int64_t>(num_threads(), 1, std::max<std::int64_t>(1, most));
-  return cut;
+  const std::int64_t wanted = std::min<std::int64_t>(
+      num_threads(), static_cast<std::int64_t>(multiply_adds / worth_a_thread));
+  const std::int64_t by_rows =
+      std::clamp<std::int64_t>(m / fewest_rows, 1, std::max<std::int64_t>(1, wanted));
+  const std::int64_t by_columns =
+      std::clamp<std::int64_t>(n / fewest_columns, 1, std::max<std::int64_t>(1, wanted));
+  const bool rows_first = m > 4 * n || (is_forward && m <= n);
+  if (by_rows > by_columns || (by_rows == by_columns && rows_first)) {
+    return {true, by_rows, m, 16};
+  }
+  return {false, by_columns, n, 48};
 }
 
 /// c = a b in pieces; after each, finish(row, rows, column, columns) on the thread that made it.
@@ -50,7 +57,7 @@ void product(bool transpose_a, bool transpose_b, std::int64_t m, std::int64_t n,
   const auto& gemm = kernels<T>().gemm;
   const std::int64_t lda = transpose_a ? m : k;
   const std::int64_t ldb = transpose_b ? k : n;
-  const Cut pieces = cut(m, n, k);
+  const Cut pieces = cut(!transpose_a && transpose_b, m, n, k);
   parallel_pieces(pieces.count, [&](std::int64_t piece) {
     const std::int64_t begin = pieces.begin(piece);
     const std::int64_t size = pieces.begin(piece + 1) - begin;

@@ -44,7 +44,7 @@ namespace detail {
 
 // Exponentials are held 2^64 too large: they and their products stay normal numbers until the
 // result vanishes.
-inline constexpr double scale_up = 0x1p64, scale_down = 0x1p-64;
+inline constexpr double scale_down = 0x1p-64;
 
 template <class V>
 struct Power {

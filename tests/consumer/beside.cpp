@@ -1,5 +1,5 @@
 // sinter, Eigen and spdlog in one file: neither their names nor their set-up get into each other's
-// way, and both Eigens compute the same.
+// way, and both libraries compute the same.
 #include <vector>
 
 #include <Eigen/Dense>

@@ -1,8 +1,7 @@
 // Shared by the files of this folder, which are compiled once for each instruction set with
 // SINTER_CPU_PATH naming the copy. A function that two copies had under one name would be merged by
 // the linker, and a processor might run the wrong one; so everything here lives in the copy's own
-// namespace, is inlined, or belongs to Eigen, whose namespace the build renames for each copy. No
-// container or algorithm of the standard library is used.
+// namespace or is inlined. No container or algorithm of the standard library is used.
 #pragma once
 
 #include <cstdint>
@@ -15,9 +14,6 @@ template <class T>
 void gemm(bool transpose_a, bool transpose_b, std::int64_t m, std::int64_t n, std::int64_t k,
           const T* a, std::int64_t lda, const T* b, std::int64_t ldb, bool accumulate, T* c,
           std::int64_t ldc);
-
-/// To be called before the first gemm.
-void fix_block_sizes();
 
 /// Fills table.activations.
 template <class T>

@@ -6,7 +6,6 @@ namespace {
 
 template <class T>
 Kernels<T> make() {
-  fix_block_sizes();
   Kernels<T> table{};
   set_activations(table);
   set_passes(table);
