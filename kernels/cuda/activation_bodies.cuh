@@ -11,20 +11,6 @@
 
 namespace sinter::cuda {
 
-/// The activation of a pass without one.
-struct Identity {
-  static constexpr math::Text name = "identity";
-  static constexpr std::tuple<> fields{};
-  template <class V>
-  SINTER_HD V forward(V x) const {
-    return x;
-  }
-  template <class V>
-  SINTER_HD V derivative_from_output(V) const {
-    return math::splat<V>(1);
-  }
-};
-
 /// An activation's parameters as a kernel gets them: in float32, for a GPU converts a double as
 /// slowly as it computes eight roots.
 template <class A>
@@ -131,13 +117,13 @@ struct BiasForward {
   }
 };
 
-/// Calls f(act) with the activation's own type, Identity for none.
+/// Calls f(act) with the activation's own type, math::Identity for none.
 template <class F>
 void with_activation(const std::optional<math::AnyActivation>& act, F f) {
   if (act) {
     std::visit(f, *act);
   } else {
-    f(Identity{});
+    f(math::Identity{});
   }
 }
 

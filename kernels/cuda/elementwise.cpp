@@ -85,6 +85,4 @@ void affine(In x, Out y, double scale, double shift) {
   });
 }
 
-std::int64_t sum_rows_blocks(std::int64_t rows) { return (rows + 127) / 128; }
-
 }  // namespace sinter::cuda

@@ -13,6 +13,7 @@ namespace {
 
 void check_blas(cublasStatus_t status, const char* call, int device) {
   if (status != CUBLAS_STATUS_SUCCESS) {
+    cudaGetLastError();  // what it left behind must not be met again by the next launch
     throw Error(
         text("CUDA: ", call, " failed on cuda:", device, ": ", cublasGetStatusString(status)));
   }
@@ -27,6 +28,10 @@ cublasHandle_t handle(int device) {
     cublasHandle_t made = nullptr;
     check_blas(cublasCreate(&made), "cublasCreate", device);
     check_blas(cublasSetStream(made, stream), "cublasSetStream", device);
+    // Sums of 16-bit products are float32 from end to end.
+    constexpr int mode = CUBLAS_DEFAULT_MATH | CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION;
+    check_blas(cublasSetMathMode(made, static_cast<cublasMath_t>(mode)), "cublasSetMathMode",
+               device);
     found = handles.emplace(device, made).first;
   }
   return found->second;
@@ -39,8 +44,11 @@ cudaDataType_t type_of(DType dtype) {
 int narrow(std::int64_t size) {
   sinter::check(size <= std::numeric_limits<int>::max(), "matmul: a matrix side of ", size,
                 " is more than cuBLAS takes; cut the batch");
-  return std::max(1, static_cast<int>(size));  // a leading dimension is at least 1
+  return static_cast<int>(size);
 }
+
+// Even of an empty matrix it is at least 1.
+int leading(std::int64_t size) { return std::max(1, narrow(size)); }
 
 }  // namespace
 
@@ -54,12 +62,12 @@ void gemm(int device, DType dtype, bool transpose_a, bool transpose_b, std::int6
   const cudaDataType_t type = type_of(dtype);
   static std::mutex mutex;  // a handle is for one thread at a time
   const std::scoped_lock lock(mutex);
-  check_blas(cublasGemmEx(handle(device), transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N,
-                          transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N, narrow(n), narrow(m),
-                          static_cast<int>(k), &one, b, type, narrow(transpose_b ? k : n), a, type,
-                          narrow(transpose_a ? m : k), &beta, c, type, narrow(n),
-                          CUBLAS_COMPUTE_32F, CUBLAS_GEMM_DEFAULT),
-             "cublasGemmEx", device);
+  check_blas(
+      cublasGemmEx(handle(device), transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N,
+                   transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N, narrow(n), narrow(m), narrow(k), &one,
+                   b, type, leading(transpose_b ? k : n), a, type, leading(transpose_a ? m : k),
+                   &beta, c, type, leading(n), CUBLAS_COMPUTE_32F, CUBLAS_GEMM_DEFAULT),
+      "cublasGemmEx", device);
 }
 
 }  // namespace sinter::cuda

@@ -1,6 +1,6 @@
 // The element-wise kernels of one storage type, over plain pointers to device memory. They are
-// compiled once for each of float, float16 and bfloat16 (kernels/cuda/typed); kernels/cuda/ops.cpp
-// calls them with tensors.
+// compiled once for each of float, float16 and bfloat16 (kernels/cuda/typed); kernels/cuda/*.cpp
+// call them with tensors.
 #pragma once
 
 #include <cstdint>
@@ -48,7 +48,10 @@ void affine(int device, const T* x, T* y, std::int64_t n, float scale, float shi
 template <class T>
 void sum_rows(int device, const T* x, std::int64_t rows, std::int64_t columns, float* partial, T* y,
               bool accumulate);
-std::int64_t sum_rows_blocks(std::int64_t rows);
+inline constexpr std::int64_t rows_in_group = 128;
+constexpr std::int64_t sum_rows_blocks(std::int64_t rows) {
+  return (rows + rows_in_group - 1) / rows_in_group;
+}
 
 /// `momentum` may be null: none is kept.
 template <class T>

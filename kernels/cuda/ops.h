@@ -1,5 +1,5 @@
 // CUDA's column of the op table; kernels/ops.h says what each op computes. Elements are float32,
-// float16 or bfloat16: the dispatcher lets no others through.
+// float16 or bfloat16: float64 falls back to the CPU.
 #pragma once
 
 #include <sinter/kernels/ops.h>

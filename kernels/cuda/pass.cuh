@@ -14,6 +14,7 @@
 
 #include <sinter/kernels/autotune.h>
 #include <sinter/kernels/cuda/mask.cuh>
+#include <sinter/kernels/cuda/unit.cuh>
 #include <sinter/kernels/cuda/vectors.cuh>
 #include <sinter/kernels/ops.h>
 #include <sinter/runtime/cuda/check.h>
@@ -169,10 +170,10 @@ __device__ void part_of_tile(const Pass<T, Body, Mask>& pass, std::int64_t begin
   }
 }
 
-// Passes over one input need few registers: held to 32 a thread, a multiprocessor is full of warps,
-// by which memory's latency is hidden.
+// Passes over one input need few registers: held to a full share each, a multiprocessor is full of
+// warps, by which memory's latency is hidden.
 template <class Body>
-inline constexpr int least_blocks = Body::inputs == 1 ? 16 : 1;
+inline constexpr int least_blocks = Body::inputs == 1 ? resident_threads / block_threads : 1;
 
 template <class T, class Body, class Mask, int Groups>
 __global__ void __launch_bounds__(block_threads, least_blocks<Body>)
@@ -258,8 +259,14 @@ void run_pass(int device, const Streams<T, Body::inputs, Body::outputs>& whole, 
       p = p == nullptr ? nullptr : p + done;
       pass.in_vectors = pass.in_vectors && detail::on_vectors(p);
     }
-    shapes(device, pass.streams.n,
-           [&](auto shape) { detail::launch<T, Body, Mask, shape.value + 1>(stream, pass); });
+    const auto launch = [&](auto shape) {
+      detail::launch<T, Body, Mask, shape.value + 1>(stream, pass);
+    };
+    if (pass.in_vectors) {
+      shapes(device, pass.streams.n, launch);
+    } else {  // both shapes would be timed for what they are not made for
+      OneShape{}(device, pass.streams.n, launch);
+    }
     done += pass.streams.n;
   }
 }

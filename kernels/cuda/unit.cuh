@@ -6,6 +6,13 @@
 
 namespace sinter::cuda {
 
+/// Threads that a multiprocessor holds when it is full.
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800
+inline constexpr int resident_threads = 1024;
+#else
+inline constexpr int resident_threads = 2048;
+#endif
+
 struct GpuUnit {
   static SINTER_HD float exp2(float x) {
     float y;

@@ -75,6 +75,32 @@ SINTER_HD V derivative_from_output(const A& activation, V y, Stored stored = {})
   }
 }
 
+// The activation of a pass without one, in no list.
+struct Identity {
+  static constexpr Text name = "identity";
+  static constexpr std::tuple<> fields{};
+  static constexpr bool wide = false;
+  template <class V>
+  SINTER_HD V forward(V x) const {
+    return x;
+  }
+  template <class V>
+  SINTER_HD V derivative_from_output(V) const {
+    return splat<V>(1);
+  }
+};
+
+// Whether an element that dropout made 0 has derivative 0 there anyway, so that backward need not
+// draw the mask again.
+template <class A>
+SINTER_HOST_INLINE bool drops_show([[maybe_unused]] const A& activation) {
+  if constexpr (derives_from_input<A>) {
+    return false;
+  } else {
+    return derivative_from_output(activation, 0.0) == 0;
+  }
+}
+
 namespace detail {
 
 template <class A, class V>

@@ -13,19 +13,6 @@ namespace {
   math::draw_lanes(mask, first, static_cast<int>(n), block);
 }
 
-/// The activation of a pass without one.
-struct Identity {
-  static constexpr bool wide = false;
-  template <class V>
-  SINTER_HD V forward(V x) const {
-    return x;
-  }
-  template <class V>
-  SINTER_HD V derivative_from_output(V) const {
-    return math::splat<V>(1);
-  }
-};
-
 // f(x), in float64 where float32 arithmetic would not do for A.
 template <class A, class V, class F>
 SINTER_HOST_INLINE V compute(V x, F f) {
@@ -138,17 +125,6 @@ SINTER_HOST_INLINE V chain(V dy, V derivative) {
   return math::select(derivative == V{}, V{}, dy * derivative);
 }
 
-// Whether an element that dropout made 0 has derivative 0 there anyway: the mask need not be drawn
-// again.
-template <class A>
-bool drops_show([[maybe_unused]] const A& act) {
-  if constexpr (math::derives_from_input<A>) {
-    return false;
-  } else {
-    return math::derivative_from_output(act, 0.0) == 0;
-  }
-}
-
 template <class A, class T>
 void backward(const void* untyped, const math::DropoutMask& mask, std::uint64_t first,
               Stored stored, const T* kept, const T* dy, T* dx, std::int64_t n) {
@@ -163,7 +139,7 @@ void backward(const void* untyped, const math::DropoutMask& mask, std::uint64_t 
     return;
   }
   const AsKept<T> as_kept{static_cast<T>(mask.scale()), static_cast<T>(mask.unscale()), stored};
-  if (mask.is_identity() || drops_show(act)) {
+  if (mask.is_identity() || math::drops_show(act)) {
     for_lanes<V>(n, [&](std::int64_t i, auto how) { store(dx + i, pass(as_kept, i, how), how); });
     return;
   }
@@ -183,7 +159,7 @@ void set_activations(Kernels<T>& table) {
 #define SINTER_ROW(Type, function) *row++ = {forward<math::Type, T>, backward<math::Type, T>};
   SINTER_ACTIVATIONS(SINTER_ROW)
 #undef SINTER_ROW
-  *row = {forward<Identity, T>, backward<Identity, T>};
+  *row = {forward<math::Identity, T>, backward<math::Identity, T>};
 }
 
 template void set_activations(Kernels<float>& table);

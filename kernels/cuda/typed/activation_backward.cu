@@ -3,20 +3,6 @@
 #include <sinter/kernels/cuda/kernels.h>
 
 namespace sinter::cuda {
-namespace {
-
-// Whether an element that dropout made 0 has derivative 0 there anyway: the mask need not be drawn
-// again.
-template <class A>
-bool drops_show([[maybe_unused]] const A& act) {
-  if constexpr (math::derives_from_input<A>) {
-    return false;
-  } else {
-    return math::derivative_from_output(act, 0.0) == 0;
-  }
-}
-
-}  // namespace
 
 template <class T>
 void activation_backward(int device, const ops::ActivationArgs& args, const T* kept, const T* dy,
@@ -25,8 +11,8 @@ void activation_backward(int device, const ops::ActivationArgs& args, const T* k
   const auto scale = static_cast<float>(mask.scale());
   const auto unscale = static_cast<float>(mask.unscale());
   with_activation(args.act, [&]<class A>(const A& act) {
-    with_mask(drops_show(act) ? math::DropoutMask{} : mask, [&]<class Mask>(
-                                                                std::type_identity<Mask>) {
+    with_mask(math::drops_show(act) ? math::DropoutMask{} : mask, [&]<class Mask>(
+                                                                      std::type_identity<Mask>) {
       using Body = Backward<A, T>;
       run_pass<Mask, T>(device, {{kept, dy}, {dx}, n}, Body{{}, act, scale, unscale}, args.dropout,
                         TwoShapes<Body, Mask>{"activation_backward", A::name, name_of(dtype_of<T>),

@@ -10,7 +10,6 @@ namespace {
 // eight sums of a column in turn.
 constexpr int block_columns = 32;
 constexpr int block_rows = 8;
-constexpr std::int64_t rows_in_group = 128;
 
 template <class T>
 __global__ void sum_groups(const T* x, std::int64_t rows, std::int64_t columns, float* partial) {
