@@ -52,10 +52,8 @@ std::string describe(Device device) {
 
 // The shapes take turns, so that clocks and caches that change meanwhile change for both, and the
 // device always has the next launch waiting. The best of each: whatever disturbs only adds.
-std::array<double, 2> time_shapes(Device device, std::int64_t n, LaunchRef launch) {
+std::array<double, 2> time_shapes(Device device, LaunchRef launch) {
   constexpr std::size_t turns = 2 * 7;
-  // A kernel of a few microseconds is repeated, for an event's clock has steps of half a one.
-  const std::int64_t repeats = std::clamp<std::int64_t>((std::int64_t{1} << 24) / n, 1, 16);
   std::vector<Event> marks;
   for (std::size_t i = 0; i <= turns; ++i) {
     marks.emplace_back(device);
@@ -64,15 +62,12 @@ std::array<double, 2> time_shapes(Device device, std::int64_t n, LaunchRef launc
   launch(1);
   marks[0].record();
   for (std::size_t turn = 0; turn < turns; ++turn) {
-    for (std::int64_t i = 0; i < repeats; ++i) {
-      launch(static_cast<int>(turn % 2));
-    }
+    launch(static_cast<int>(turn % 2));
     marks[turn + 1].record();
   }
   std::array<double, 2> best;
   for (std::size_t turn = 0; turn < turns; ++turn) {
-    const double taken =
-        marks[turn + 1].milliseconds_since(marks[turn]) / static_cast<double>(repeats);
+    const double taken = marks[turn + 1].milliseconds_since(marks[turn]);
     double& before = best[turn % 2];
     before = turn < 2 ? taken : std::min(before, taken);
   }
@@ -83,9 +78,8 @@ std::array<double, 2> time_shapes(Device device, std::int64_t n, LaunchRef launc
 
 constinit std::atomic<int> LaunchChoice::forced_shape{-1};
 
-int LaunchChoice::find(Device device, int size_class, std::int64_t n,
-                       std::initializer_list<std::string_view> name, int default_shape,
-                       bool repeatable, LaunchRef launch) {
+int LaunchChoice::find(Device device, int size_class, std::initializer_list<std::string_view> name,
+                       int default_shape, bool repeatable, LaunchRef launch) {
   // One kernel at a time, or two threads would time each other.
   static std::mutex mutex;
   const std::scoped_lock lock(mutex);
@@ -115,7 +109,7 @@ int LaunchChoice::find(Device device, int size_class, std::int64_t n,
     known = not_stored;
     return default_shape;
   }
-  const std::array<double, 2> best = time_shapes(device, n, launch);
+  const std::array<double, 2> best = time_shapes(device, launch);
   const int shape = detail::faster_shape(best, default_shape);
   log::debug(text("autotuning: ", kernel, ": shape ", shape, " on ", device, " (", best[0], " and ",
                   best[1], " ms)"));

@@ -58,7 +58,7 @@ class LaunchChoice {
     if (is_capturing() || (known == not_stored && !repeatable)) {
       return default_shape;
     }
-    return find(device, size_class, n, name, default_shape, repeatable, launch);
+    return find(device, size_class, name, default_shape, repeatable, launch);
   }
 
  private:
@@ -66,9 +66,8 @@ class LaunchChoice {
   static constexpr int devices = 16;  // more take the default
   enum : std::uint8_t { unknown, not_stored, shape_0, shape_1 };
 
-  int find(Device device, int size_class, std::int64_t n,
-           std::initializer_list<std::string_view> name, int default_shape, bool repeatable,
-           LaunchRef launch);
+  int find(Device device, int size_class, std::initializer_list<std::string_view> name,
+           int default_shape, bool repeatable, LaunchRef launch);
 
   static constinit std::atomic<int> forced_shape;
   std::array<std::array<std::atomic<std::uint8_t>, 3>, devices> known_{};

@@ -116,8 +116,7 @@ SINTER_HD V sigmoid_gate_slope(V z, V p) {
 
 namespace detail {
 
-// P(N > a) as 2^polynomial. Exact: for a
-// difference that cancels.
+// P(N > a) as 2^polynomial. Exact: for a difference that cancels.
 template <bool Exact, class V>
 SINTER_HD V coarse_tail(V a) {
   if constexpr (is_float16<V>) {
