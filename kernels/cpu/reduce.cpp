@@ -4,8 +4,8 @@
 #include <vector>
 
 #include <sinter/kernels/cpu/ops.h>
-#include <sinter/kernels/cpu/strides.h>
 #include <sinter/kernels/cpu/types.h>
+#include <sinter/kernels/strides.h>
 #include <sinter/runtime/parallel.h>
 
 namespace sinter::cpu {

@@ -2,6 +2,7 @@
 #include <sinter/kernels/cuda/kernels.h>
 #include <sinter/kernels/cuda/ops.h>
 #include <sinter/kernels/cuda/types.h>
+#include <sinter/kernels/strides.h>
 
 namespace sinter::cuda {
 
@@ -44,14 +45,6 @@ void dropout(In x, Out y, const ops::DropoutArgs& args) {
 
 namespace {
 
-void set_strides(const Shape& shape, const Shape& wide, std::int64_t* strides) {
-  std::int64_t stride = 1;
-  for (int i = 1; i <= shape.rank(); ++i) {
-    strides[wide.rank() - i] = shape[-i] == 1 ? 0 : stride;
-    stride *= shape[-i];
-  }
-}
-
 void binary(const char* name, Arithmetic op, In a, In b, Out y) {
   with_storage(name, y->dtype(), [&]<class T>(T) {
     const int device = y->device().index;
@@ -61,11 +54,13 @@ void binary(const char* name, Arithmetic op, In a, In b, Out y) {
     }
     Walk walk;
     walk.rank = y->rank();
+    const Broadcast to_a(a->shape(), y->shape());
+    const Broadcast to_b(b->shape(), y->shape());
     for (int d = 0; d < walk.rank; ++d) {
       walk.size[d] = y->size(d);
+      walk.stride_a[d] = to_a.stride(d);
+      walk.stride_b[d] = to_b.stride(d);
     }
-    set_strides(a->shape(), y->shape(), walk.stride_a);
-    set_strides(b->shape(), y->shape(), walk.stride_b);
     arithmetic(device, op, a->raw<T>(), b->raw<T>(), y->raw<T>(), y->numel(), walk);
   });
 }

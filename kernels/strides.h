@@ -6,7 +6,7 @@
 
 #include <sinter/runtime/shape.h>
 
-namespace sinter::cpu {
+namespace sinter {
 
 /// Walks `shape` as if it had been expanded to `wide`: dimensions of size 1, and missing leading
 /// ones, have stride 0.
@@ -24,9 +24,9 @@ class Broadcast {
     }
   }
 
-  std::int64_t last_stride() const {
-    return rank_ == 0 ? 0 : strides_[static_cast<std::size_t>(rank_ - 1)];
-  }
+  /// 0 along a dimension that is repeated.
+  std::int64_t stride(int dim) const { return strides_[static_cast<std::size_t>(dim)]; }
+  std::int64_t last_stride() const { return rank_ == 0 ? 0 : stride(rank_ - 1); }
   /// Offset of the first element of row `row`, a row being the last dimension of `wide`.
   std::int64_t offset_of_row(std::int64_t row) const {
     std::int64_t offset = 0;
@@ -44,4 +44,4 @@ class Broadcast {
   std::array<std::int64_t, Shape::max_rank> strides_{};
 };
 
-}  // namespace sinter::cpu
+}  // namespace sinter
