@@ -4,6 +4,7 @@
 #include <ctime>
 #include <fstream>
 #include <functional>
+#include <iterator>
 #include <set>
 
 #include <nlohmann/json.hpp>
@@ -129,9 +130,11 @@ void print_table(const std::vector<Result>& results) {
       std::printf("\n%% of copy, forward and backward through a tape, dropout %g\n", p);
       print_rows(tape, {"tape"});
     }
-    std::printf("\n%% of copy, forward/backward, dropout %g\n", p);
-    print_rows(ops, {"forward", "backward"});
-    print_smallest(ops);
+    if (!ops.empty()) {
+      std::printf("\n%% of copy, forward/backward, dropout %g\n", p);
+      print_rows(ops, {"forward", "backward"});
+      print_smallest(ops);
+    }
   }
 }
 
