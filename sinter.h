@@ -5,6 +5,7 @@
 #include <sinter/autograd/functions.h>
 #include <sinter/autograd/gradcheck.h>
 #include <sinter/autograd/tape.h>
+#include <sinter/kernels/precision.h>
 #include <sinter/layers/activations.h>
 #include <sinter/layers/flatten.h>
 #include <sinter/layers/gradcheck.h>
@@ -20,11 +21,13 @@
 #include <sinter/runtime/error.h>
 #include <sinter/runtime/event.h>
 #include <sinter/runtime/generator.h>
+#include <sinter/runtime/graph.h>
 #include <sinter/runtime/log.h>
 #include <sinter/runtime/parallel.h>
 #include <sinter/runtime/paths.h>
 #include <sinter/runtime/pool.h>
 #include <sinter/runtime/tensor.h>
+#include <sinter/training/captured_step.h>
 #include <sinter/training/dataset.h>
 #include <sinter/training/idx.h>
 #include <sinter/training/loader.h>

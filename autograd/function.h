@@ -15,11 +15,14 @@
 
 #include <functional>
 #include <initializer_list>
+#include <memory>
+#include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
 #include <sinter/autograd/tape.h>
+#include <sinter/kernels/ops.h>
 
 namespace sinter {
 
@@ -30,10 +33,19 @@ class Saved {
   Saved() = default;
   explicit Saved(const Tensor& tensor) : tensor_(tensor.detach()), version_(tensor.version()) {}
 
+  /// The tensor. Throws Error in the name of function `who` where it was written to since.
+  const Tensor& get(const std::string& who) const;
+
  private:
-  friend class Backward;
   Tensor tensor_;
   std::uint64_t version_ = 0;
+};
+
+/// A value came out of y = dropout(act(z)): with it, whoever uses y can take the gradient through
+/// to z as it computes it.
+struct Pass {
+  ops::ActivationArgs args;
+  Saved kept;  ///< z or y, as the activation's derivative needs
 };
 
 /// What a backward function is handed: the gradient of the output, and where those of the inputs
@@ -47,10 +59,23 @@ class Backward {
   /// Whether anyone wants the gradient of this input. Skip the work where not.
   bool needs(int input) const;
   /// The kept tensor. Throws Error where it was written to since.
-  const Tensor& saved(const Saved& saved) const;
+  const Tensor& saved(const Saved& saved) const { return saved.get(node_.name); }
   /// Hands over the gradient of an input, which has as many elements as the input; given twice, it
   /// is added. Not needed: dropped.
   void give(int input, const Tensor& gradient);
+  /// The pass that this input came out of, if nobody else wants a gradient of the input, so that
+  /// give_through_pass() may be called; else nullptr.
+  const Pass* pass_below(int input) const;
+  /// Hands over the gradient of what went into the pass below.
+  void give_through_pass(int input, const Tensor& gradient);
+  /// Whether grad() is the gradient of what went into the own pass.
+  bool grad_is_through_pass() const { return grad_is_through_pass_; }
+  /// Whether the gradients of a Linear's weight and bias (-1: none wanted here) may be left for
+  /// defer_weights(): they are leaves, or not wanted.
+  bool can_defer(int weight, int bias) const;
+  /// dw = dy^T x and db = the sum of dy over its rows are computed with those of other layers, when
+  /// they are first asked for or by the optimizer's step itself.
+  void defer_weights(int weight, int bias, const Tensor& dy, const Saved& x);
   /// Lets `compute(gradient, accumulate)` write the gradient of an input of `shape` straight to
   /// where it is kept, or add to what is there. Not called where the input needs none.
   template <class Compute>
@@ -74,12 +99,17 @@ class Backward {
   void finish(int input, const Target& target);
 
   Backward(Tape& tape, Tape::Node& node, Tensor grad, bool grad_is_one)
-      : tape_(tape), node_(node), grad_(std::move(grad)), grad_is_one_(grad_is_one) {}
+      : tape_(tape),
+        node_(node),
+        grad_(std::move(grad)),
+        grad_is_one_(grad_is_one),
+        grad_is_through_pass_(node.is_through_pass) {}
 
   Tape& tape_;
   Tape::Node& node_;
   Tensor grad_;
   bool grad_is_one_;
+  bool grad_is_through_pass_;
 };
 
 /// Whether backward would want a gradient for `x` on the tape that records now.
@@ -98,12 +128,17 @@ class Recording {
             std::initializer_list<std::reference_wrapper<const Tensor>> inputs);
   /// Whether there is a tape and an input needs a gradient. If not, there is nothing to keep.
   explicit operator bool() const { return tape_ != nullptr; }
-  /// Makes `output` the value of this function. Call it only where the recording is on.
-  void finish(Tensor& output, std::function<void(Backward&)> backward);
+  /// Makes `output` the value of this function. Call it only where the recording is on. With a
+  /// `pass`, which `output` came out of, backward may be handed the gradient of what went into it:
+  /// it has to ask grad_is_through_pass().
+  void finish(Tensor& output, std::function<void(Backward&)> backward,
+              std::shared_ptr<const Pass> pass = nullptr);
   /// The same for a function that overwrote the elements of its first input, which is `output`.
   void finish_in_place(Tensor& output, std::function<void(Backward&)> backward);
   /// Whether backward will want the gradient of this input: what only it needs is not kept if not.
   bool needs(int input) const;
+  /// The pass that this input came out of, or nullptr. Others may yet want its gradient.
+  const Pass* pass_of(int input) const;
 
  private:
   Tape* tape_ = nullptr;

@@ -104,6 +104,11 @@ struct CrossEntropyOptions {
 Tensor cross_entropy(const Tensor& logits, const Tensor& labels,
                      const CrossEntropyOptions& options = {});
 
+/// cross_entropy(linear(x, weight, bias), labels) for x [rows, in_features], as one op: on a GPU
+/// one kernel, which has the gradients of logits and x ready for backward.
+Tensor linear_cross_entropy(const Tensor& x, const Tensor& weight, const Tensor& bias,
+                            const Tensor& labels, const CrossEntropyOptions& options = {});
+
 struct MseOptions {
   Reduction reduction = Reduction::mean;
 };

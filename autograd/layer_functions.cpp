@@ -1,16 +1,45 @@
 // Activations and dropout, alone and behind a Linear's product.
+#include <cstring>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 
 #include <sinter/autograd/function.h>
 #include <sinter/autograd/functions.h>
+#include <sinter/autograd/loss_parts.h>
+#include <sinter/runtime/graph.h>
 
 namespace sinter {
 namespace {
 
 bool needs_input(const math::AnyActivation& act) {
   return std::visit([]<class A>(const A&) { return math::derives_from_input<A>; }, act);
+}
+
+// The step of a generator as a graph under recording finds it in each replay; undefined outside
+// one.
+Tensor live_step(const std::shared_ptr<Generator>& generator) {
+  Graph* const graph = Graph::recording();
+  if (graph == nullptr) {
+    return {};
+  }
+  const std::uint32_t step = generator->step();
+  bool is_new = false;
+  const auto ahead = static_cast<std::uint32_t>(graph->advanced(generator.get(), step, is_new));
+  if (is_new) {
+    // Of this step the call that stands behind the step's number has been taken already.
+    graph->when_recorded([graph, generator, step, call = generator->next_call() - 1] {
+      const std::uint32_t steps = generator->step() - step;
+      generator->set_state(step, call);
+      graph->when_replayed(
+          [generator, steps] { generator->set_state(generator->step() + steps, 0); });
+    });
+  }
+  return graph->live({1}, DType::int32, [generator, ahead](std::span<std::byte> to) {
+    const std::uint32_t now = generator->step() + ahead;
+    std::memcpy(to.data(), &now, sizeof now);
+  });
 }
 
 // Draws a call from the generator where there is something to draw.
@@ -27,7 +56,8 @@ ops::DropoutArgs draw(const char* who, const DropoutOptions& options) {
   if (Tape* tape = Tape::current()) {
     tape->uses(options.generator);
   }
-  return {math::dropout_mask(options.p, call.seed, call.call, call.step, options.scheme)};
+  return {math::dropout_mask(options.p, call.seed, call.call, call.step, options.scheme), 0,
+          live_step(options.generator)};
 }
 
 void check_floating(const char* who, const Tensor& x) {
@@ -102,6 +132,54 @@ void check_linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {
         bias.defined() ? name_of(bias.dtype()) : "absent", "; convert with to(dtype)");
 }
 
+// The gradients of a Linear's three inputs, from that of its product plus bias.
+struct LinearBackward {
+  bool grouped;  // see ops::backward_is_grouped
+  std::int64_t rows;
+  std::int64_t in;
+  std::int64_t out;
+  Saved x;
+  Saved weight;
+
+  LinearBackward(const Recording& recording, const Tensor& x_in, const Tensor& w)
+      : grouped(ops::backward_is_grouped(x_in, w)),
+        rows(x_in.shape().rows()),
+        in(w.size(1)),
+        out(w.size(0)),
+        x(recording.needs(1) ? Saved(x_in) : Saved()),
+        weight(recording.needs(0) ? Saved(w) : Saved()) {}
+
+  void input(Backward& b, const Tensor& dz) const {
+    if (!b.needs(0)) {
+      return;
+    }
+    if (const Pass* below = grouped ? b.pass_below(0) : nullptr) {
+      Tensor dx = Tensor::empty({rows, in}, dz.dtype(), dz.device());
+      ops::linear_backward_input(dz, b.saved(weight), b.saved(below->kept), dx, below->args);
+      b.give_through_pass(0, dx);
+      return;
+    }
+    b.write(0, {rows, in}, [&](Tensor& dx, bool accumulate) {
+      ops::matmul(dz, b.saved(weight), dx, {.accumulate = accumulate});
+    });
+  }
+
+  void parameters(Backward& b, const Tensor& dz, bool with_bias) const {
+    // x is kept for a weight that is trained.
+    if (grouped && b.needs(1) && b.can_defer(1, with_bias ? 2 : -1)) {
+      b.defer_weights(1, with_bias ? 2 : -1, dz, x);
+      return;
+    }
+    b.write(1, {out, in}, [&](Tensor& dw, bool accumulate) {
+      ops::matmul(dz, b.saved(x).reshape({rows, in}), dw,
+                  {.transpose_a = true, .accumulate = accumulate});
+    });
+    if (with_bias) {
+      b.write(2, {out}, [&](Tensor& db, bool accumulate) { ops::sum_to(dz, db, accumulate); });
+    }
+  }
+};
+
 // `act` unset: the product and the bias alone.
 Tensor linear_then(const Tensor& x, const Tensor& weight, const Tensor& bias,
                    const std::optional<math::AnyActivation>& act, const DropoutOptions& dropout) {
@@ -117,35 +195,30 @@ Tensor linear_then(const Tensor& x, const Tensor& weight, const Tensor& bias,
     return y;
   }
   // Without activation and dropout, the gradient of the product is the one that comes in.
-  const bool has_pass = act.has_value();
-  recording.finish(y, [args, has_pass, rows = x.shape().rows(), out = weight.size(0),
-                       in = weight.size(1), x_kept = recording.needs(1) ? Saved(x) : Saved(),
-                       w_kept = recording.needs(0) ? Saved(weight) : Saved(),
-                       kept = has_pass ? Saved(keeps_z ? z : y) : Saved()](Backward& b) {
-    Tensor dz = b.grad();
-    if (has_pass) {
-      dz = Tensor::empty(b.grad().shape(), b.grad().dtype(), b.grad().device());
-      if (b.needs(2)) {
-        b.write(2, {out}, [&](Tensor& db, bool accumulate) {
-          ops::activation_backward_bias(b.saved(kept), b.grad(), dz, db, args, accumulate);
-        });
-      } else {
-        ops::activation_backward(b.saved(kept), b.grad(), dz, args);
-      }
-    }
-    const Tensor dz_matrix = dz.reshape({rows, out});
-    b.write(0, {rows, in}, [&](Tensor& dx, bool accumulate) {
-      ops::matmul(dz_matrix, b.saved(w_kept), dx, {.accumulate = accumulate});
-    });
-    b.write(1, {out, in}, [&](Tensor& dw, bool accumulate) {
-      ops::matmul(dz_matrix, b.saved(x_kept).reshape({rows, in}), dw,
-                  {.transpose_a = true, .accumulate = accumulate});
-    });
-    if (!has_pass) {
-      b.write(2, {out},
-              [&](Tensor& db, bool accumulate) { ops::sum_to(dz_matrix, db, accumulate); });
-    }
-  });
+  const auto pass =
+      act ? std::make_shared<const Pass>(Pass{args, Saved(keeps_z ? z : y)}) : nullptr;
+  recording.finish(
+      y,
+      [pass, linear = LinearBackward(recording, x, weight)](Backward& b) {
+        Tensor dz = b.grad();
+        bool bias_is_done = false;
+        if (pass != nullptr && !b.grad_is_through_pass()) {
+          dz = Tensor::empty(dz.shape(), dz.dtype(), dz.device());
+          bias_is_done = b.needs(2) && !linear.grouped;
+          if (bias_is_done) {
+            b.write(2, {linear.out}, [&](Tensor& db, bool accumulate) {
+              ops::activation_backward_bias(b.saved(pass->kept), b.grad(), dz, db, pass->args,
+                                            accumulate);
+            });
+          } else {
+            ops::activation_backward(b.saved(pass->kept), b.grad(), dz, pass->args);
+          }
+        }
+        dz = dz.reshape({linear.rows, linear.out});
+        linear.input(b, dz);
+        linear.parameters(b, dz, !bias_is_done);
+      },
+      pass);
   return y;
 }
 
@@ -159,6 +232,45 @@ Tensor linear_activation(const Tensor& x, const Tensor& weight, const Tensor& bi
                          const math::AnyActivation& act, const DropoutOptions& dropout) {
   check_activation("linear", act);
   return linear_then(x, weight, bias, act, dropout);
+}
+
+Tensor linear_cross_entropy(const Tensor& x, const Tensor& weight, const Tensor& bias,
+                            const Tensor& labels, const CrossEntropyOptions& options) {
+  check_linear(x, weight, bias);
+  check(x.rank() == 2, "linear_cross_entropy: expected an input [rows, in_features], got ",
+        x.shape());
+  check_cross_entropy({x.size(0), weight.size(0)}, x.dtype(), labels, options);
+  Recording recording("linear_cross_entropy", {x, weight, bias});
+  const ops::CrossEntropyArgs loss_args = args_of(options);
+  Tensor loss = Tensor::empty(options.reduction == Reduction::none ? labels.shape() : Shape{},
+                              x.dtype(), x.device());
+  Tensor dlogits, dx;
+  const Pass* pass = nullptr;
+  if (recording) {
+    dlogits = Tensor::empty({x.size(0), weight.size(0)}, x.dtype(), x.device());
+    pass = ops::backward_is_grouped(x, weight) ? recording.pass_of(0) : nullptr;
+    if (pass != nullptr) {
+      dx = Tensor::empty(x.shape(), x.dtype(), x.device());
+    }
+  }
+  const Tensor kept = pass != nullptr ? pass->kept.get("linear_cross_entropy") : Tensor{};
+  ops::linear_cross_entropy(x, weight, bias, labels, options.class_weights, kept, loss, dlogits, dx,
+                            loss_args, pass != nullptr ? pass->args : ops::ActivationArgs{});
+  if (recording) {
+    recording.finish(loss,
+                     [dlogits, dx, linear = LinearBackward(recording, x, weight)](Backward& b) {
+                       const Tensor dz = scaled_by_grad(b, dlogits);
+                       // The gradient through the pass below is of use only if nobody else had a
+                       // share in it.
+                       if (dx.defined() && b.pass_below(0) != nullptr) {
+                         b.give_through_pass(0, scaled_by_grad(b, dx));
+                       } else {
+                         linear.input(b, dz);
+                       }
+                       linear.parameters(b, dz, true);
+                     });
+  }
+  return loss;
 }
 
 }  // namespace sinter

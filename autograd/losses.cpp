@@ -1,12 +1,18 @@
 // Losses: the forward pass writes the gradient too, so backward is at most one multiplication.
 #include <sinter/autograd/function.h>
 #include <sinter/autograd/functions.h>
+#include <sinter/autograd/loss_parts.h>
 
 namespace sinter {
 namespace {
 
-// dx = dy * gradient; for Reduction::none dy has one value a row (or an element).
-Tensor scaled(const Backward& b, const Tensor& gradient) {
+bool is_label_type(DType dtype) {
+  return dtype == DType::int64 || dtype == DType::int32 || dtype == DType::uint8;
+}
+
+}  // namespace
+
+Tensor scaled_by_grad(const Backward& b, const Tensor& gradient) {
   if (b.grad_is_one()) {
     return gradient;
   }
@@ -15,44 +21,45 @@ Tensor scaled(const Backward& b, const Tensor& gradient) {
   return gradient * (one_a_row ? dy.reshape({dy.numel(), 1}) : dy);
 }
 
-bool is_label_type(DType dtype) {
-  return dtype == DType::int64 || dtype == DType::int32 || dtype == DType::uint8;
+ops::CrossEntropyArgs args_of(const CrossEntropyOptions& options) {
+  return {options.reduction, options.label_smoothing, options.ignore_index};
 }
 
-}  // namespace
+void check_cross_entropy(const Shape& logits, DType dtype, const Tensor& labels,
+                         const CrossEntropyOptions& options) {
+  check(logits[1] > 0, "cross_entropy: logits ", logits, " have no classes");
+  check(labels.defined(), "cross_entropy: the labels are undefined");
+  const bool one_hot = labels.shape() == logits;
+  check(is_label_type(labels.dtype()),
+        "cross_entropy: labels must be class "
+        "numbers of type int64, int32 or uint8, got ",
+        labels.dtype(), " ", labels.shape(),
+        one_hot ? ", which looks one-hot; take argmax(labels)" : "");
+  check(labels.shape() == Shape{logits[0]}, "cross_entropy: expected labels [", logits[0],
+        "] for logits ", logits, ", got ", labels.shape(),
+        one_hot ? ", which looks one-hot; class numbers are wanted" : "");
+  check(options.label_smoothing >= 0 && options.label_smoothing <= 1,
+        "cross_entropy: label_smoothing must lie in [0, 1], got ", options.label_smoothing);
+  const Tensor& weights = options.class_weights;
+  check(!weights.defined() || (weights.shape() == Shape{logits[1]} && weights.dtype() == dtype),
+        "cross_entropy: class weights must be [", logits[1], "] of type ", dtype, ", got ",
+        weights.dtype(), " ", weights.shape());
+}
 
 Tensor cross_entropy(const Tensor& logits, const Tensor& labels,
                      const CrossEntropyOptions& options) {
   check(logits.defined() && logits.rank() == 2 && is_floating(logits.dtype()),
         "cross_entropy: expected logits [rows, classes] of a floating type, got ", logits.dtype(),
         " ", logits.shape());
-  check(logits.size(1) > 0, "cross_entropy: logits ", logits.shape(), " have no classes");
-  check(labels.defined(), "cross_entropy: the labels are undefined");
-  const bool one_hot = labels.shape() == logits.shape();
-  check(is_label_type(labels.dtype()),
-        "cross_entropy: labels must be class "
-        "numbers of type int64, int32 or uint8, got ",
-        labels.dtype(), " ", labels.shape(),
-        one_hot ? ", which looks one-hot; take argmax(labels)" : "");
-  check(labels.shape() == Shape{logits.size(0)}, "cross_entropy: expected labels [", logits.size(0),
-        "] for logits ", logits.shape(), ", got ", labels.shape(),
-        one_hot ? ", which looks one-hot; class numbers are wanted" : "");
-  check(options.label_smoothing >= 0 && options.label_smoothing <= 1,
-        "cross_entropy: label_smoothing must lie in [0, 1], got ", options.label_smoothing);
-  const Tensor& weights = options.class_weights;
-  check(!weights.defined() ||
-            (weights.shape() == Shape{logits.size(1)} && weights.dtype() == logits.dtype()),
-        "cross_entropy: class weights must be [", logits.size(1), "] of type ", logits.dtype(),
-        ", got ", weights.dtype(), " ", weights.shape());
+  check_cross_entropy(logits.shape(), logits.dtype(), labels, options);
   Recording recording("cross_entropy", {logits});
   const Shape loss_shape = options.reduction == Reduction::none ? labels.shape() : Shape{};
   Tensor loss = Tensor::empty(loss_shape, logits.dtype(), logits.device());
   Tensor gradient =
       recording ? Tensor::empty(logits.shape(), logits.dtype(), logits.device()) : Tensor{};
-  ops::cross_entropy(logits, labels, weights, loss, gradient,
-                     {options.reduction, options.label_smoothing, options.ignore_index});
+  ops::cross_entropy(logits, labels, options.class_weights, loss, gradient, args_of(options));
   if (recording) {
-    recording.finish(loss, [gradient](Backward& b) { b.give(0, scaled(b, gradient)); });
+    recording.finish(loss, [gradient](Backward& b) { b.give(0, scaled_by_grad(b, gradient)); });
   }
   return loss;
 }
@@ -69,7 +76,7 @@ Tensor mse_loss(const Tensor& x, const Tensor& target, const MseOptions& options
   ops::mse_loss(x, target, loss, gradient, options.reduction);
   if (recording) {
     recording.finish(loss, [gradient](Backward& b) {
-      const Tensor dx = scaled(b, gradient);
+      const Tensor dx = scaled_by_grad(b, gradient);
       b.give(0, dx);
       if (b.needs(1)) {
         b.give(1, -dx);

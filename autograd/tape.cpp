@@ -2,6 +2,7 @@
 #include <atomic>
 #include <utility>
 
+#include <sinter/autograd/deferred.h>
 #include <sinter/autograd/function.h>
 #include <sinter/autograd/tape.h>
 #include <sinter/kernels/ops.h>
@@ -69,7 +70,17 @@ TapeScope::~TapeScope() {
 }  // namespace detail
 
 Tape::Tape() : id_(next_id++) {}
-Tape::~Tape() = default;
+
+// What nobody has asked for yet is computed while its operands are what they were.
+Tape::~Tape() {
+  if (deferred_ != nullptr) {
+    try {
+      deferred_->materialise();
+    } catch (const std::exception& error) {
+      log::warn(text("a gradient that was put off could not be computed: ", error.what()));
+    }
+  }
+}
 
 Tape* Tape::current() {
   detail::drop_ended();
@@ -124,11 +135,12 @@ void Tape::run(const Tensor& value, const Tensor& gradient, bool seeded_with_one
     for (const Node& node : nodes_) {
       for (const Edge& edge : node.inputs) {
         if (edge.leaf) {
-          edge.leaf->fresh = false;
+          edge.leaf->drop();
         }
       }
     }
     nodes_.clear();
+    deferred_ = nullptr;
     throw;
   }
   nodes_.clear();
@@ -191,12 +203,24 @@ void Recording::finish_in_place(Tensor& output, std::function<void(Backward&)> b
   finish(output, std::move(backward));
 }
 
-void Recording::finish(Tensor& output, std::function<void(Backward&)> backward) {
+const Pass* Recording::pass_of(int input) const {
+  const Tape::Edge& edge = node_.inputs[static_cast<std::size_t>(input)];
+  return edge.node < 0 ? nullptr : tape_->nodes_[static_cast<std::size_t>(edge.node)].pass.get();
+}
+
+void Recording::finish(Tensor& output, std::function<void(Backward&)> backward,
+                       std::shared_ptr<const Pass> pass) {
   check(tape_ != nullptr && output.defined(),
         "Recording::finish: the recording is off, has ended, or the output is undefined");
   check(backward != nullptr, node_.name, ": recorded without a backward function");
   node_.backward = std::move(backward);
   node_.kind = {output.shape(), output.dtype(), output.device()};
+  node_.pass = std::move(pass);
+  for (const Tape::Edge& edge : node_.inputs) {
+    if (edge.node >= 0) {
+      ++tape_->nodes_[static_cast<std::size_t>(edge.node)].uses;
+    }
+  }
   const auto index = static_cast<std::int32_t>(tape_->nodes_.size());
   tape_->nodes_.push_back(std::move(node_));
   output.set_leaf(nullptr);
@@ -232,12 +256,56 @@ bool Backward::needs(int input) const {
   return node_.inputs[static_cast<std::size_t>(input)].wanted();
 }
 
-const Tensor& Backward::saved(const Saved& saved) const {
-  check(!saved.tensor_.defined() || saved.tensor_.version() == saved.version_, node_.name,
-        ": a tensor of shape ", saved.tensor_.shape(),
+const Tensor& Saved::get(const std::string& who) const {
+  check(!tensor_.defined() || tensor_.version() == version_, who, ": a tensor of shape ",
+        tensor_.shape(),
         " that its backward needs was written to in place after the forward pass (by +=, copy_from "
         "or an optimizer step); write y = y + x instead, or do it after backward");
-  return saved.tensor_;
+  return tensor_;
+}
+
+const Pass* Backward::pass_below(int input) const {
+  const Tape::Edge& edge = node_.inputs[static_cast<std::size_t>(input)];
+  if (edge.node < 0) {
+    return nullptr;
+  }
+  const Tape::Node& below = tape_.nodes_[static_cast<std::size_t>(edge.node)];
+  return below.uses == 1 ? below.pass.get() : nullptr;
+}
+
+void Backward::give_through_pass(int input, const Tensor& gradient) {
+  check(pass_below(input) != nullptr, node_.name, ": input ", input,
+        " came out of no pass, or others want its gradient; use give()");
+  give(input, gradient);
+  const Tape::Edge& edge = node_.inputs[static_cast<std::size_t>(input)];
+  tape_.nodes_[static_cast<std::size_t>(edge.node)].is_through_pass = true;
+}
+
+bool Backward::can_defer(int weight, int bias) const {
+  const auto is_leaf_or_unwanted = [&](int input) {
+    return input < 0 || !needs(input) ||
+           node_.inputs[static_cast<std::size_t>(input)].leaf != nullptr;
+  };
+  return is_leaf_or_unwanted(weight) && is_leaf_or_unwanted(bias);
+}
+
+void Backward::defer_weights(int weight, int bias, const Tensor& dy, const Saved& x) {
+  const auto leaf_of = [&](int input) {
+    if (input < 0 || !needs(input)) {
+      return std::shared_ptr<Leaf>{};
+    }
+    const Tape::Edge& edge = node_.inputs[static_cast<std::size_t>(input)];
+    tape_.kind_of(edge);  // or the error: it has moved
+    return edge.leaf;
+  };
+  if (tape_.deferred_ == nullptr) {
+    tape_.deferred_ = std::make_shared<DeferredGradients>();
+  }
+  const auto weight_leaf = leaf_of(weight), bias_leaf = leaf_of(bias);
+  DeferredGradients::Entry entry{node_.name, Saved(dy), x, weight_leaf, bias_leaf};
+  if (weight_leaf != nullptr || bias_leaf != nullptr) {
+    tape_.deferred_->add(std::move(entry));
+  }
 }
 
 void Backward::give(int input, const Tensor& gradient) {
@@ -253,6 +321,9 @@ void Backward::give(int input, const Tensor& gradient) {
         device);
   Tensor* kept =
       edge.leaf ? &edge.leaf->grad : &tape_.nodes_[static_cast<std::size_t>(edge.node)].gradient;
+  if (edge.leaf) {
+    edge.leaf->settle();
+  }
   const bool first = edge.leaf ? !edge.leaf->fresh : !kept->defined();
   if (!first && edge.leaf) {
     ops::accumulate(gradient.reshape(shape), *kept);
@@ -277,6 +348,7 @@ Backward::Target Backward::target_of(int input, const Shape& shape) {
   const auto kind = tape_.kind_of(edge);
   if (edge.leaf) {
     Leaf& leaf = *edge.leaf;
+    leaf.settle();
     if (!leaf.grad.defined()) {
       leaf.grad = Tensor::empty(leaf.shape, kind.dtype, kind.device);
     }

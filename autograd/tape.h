@@ -16,7 +16,9 @@
 namespace sinter {
 
 class Backward;
+class DeferredGradients;
 class Tape;
+struct Pass;
 
 namespace detail {
 
@@ -88,8 +90,11 @@ class Tape {
     std::string name;
     std::vector<Edge> inputs;
     std::function<void(Backward&)> backward;
-    Kind kind;        ///< of the output
-    Tensor gradient;  ///< of the output, as far as it is known
+    Kind kind;                         ///< of the output
+    Tensor gradient;                   ///< of the output, as far as it is known
+    std::shared_ptr<const Pass> pass;  ///< that the output came out of
+    int uses = 0;                      ///< by recorded functions
+    bool is_through_pass = false;      ///< `gradient` is of what went into the pass
   };
 
   Kind kind_of(const Edge& edge) const;
@@ -100,6 +105,7 @@ class Tape {
   std::uint64_t id_;
   std::vector<Node> nodes_;
   std::vector<std::shared_ptr<Generator>> generators_;
+  std::shared_ptr<DeferredGradients> deferred_;
   bool done_ = false;
 };
 

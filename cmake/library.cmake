@@ -17,7 +17,7 @@ else()
 endif()
 if(SINTER_HAS_CUDA)
   file(GLOB SINTER_CUDA_SOURCES CONFIGURE_DEPENDS runtime/cuda/*.cpp runtime/cuda/*.cu
-    kernels/cuda/*.cpp)
+    kernels/cuda/*.cpp kernels/cuda/*.cu kernels/cuda/tile/*.cpp kernels/cuda/tile/*.cu)
   file(GLOB SINTER_TYPED_SOURCES CONFIGURE_DEPENDS kernels/cuda/typed/*.cu)
   list(FILTER SINTER_CUDA_SOURCES EXCLUDE REGEX "/absent\\.cpp$")
 else()
@@ -50,7 +50,7 @@ target_link_libraries(sinter PRIVATE Threads::Threads OpenMP::OpenMP_CXX ZLIB::Z
 if(SINTER_HAS_CUDA)
   target_link_libraries(sinter PRIVATE CUDA::cudart_static CUDA::cublas)
   set_source_files_properties(kernels/ops.cpp PROPERTIES COMPILE_DEFINITIONS SINTER_HAS_CUDA)
-  # The element-wise kernels, compiled once for each storage type.
+  # Kernels that are compiled once for each storage type.
   foreach(type IN ITEMS float float16 bfloat16)
     add_library(sinter_cuda_${type} OBJECT ${SINTER_TYPED_SOURCES})
     sinter_compile_options(sinter_cuda_${type})

@@ -4,9 +4,11 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string_view>
 #include <tuple>
 #include <type_traits>
+#include <vector>
 
 #include <sinter/runtime/tensor.h>
 
@@ -40,6 +42,28 @@ class InOut : public Out {
   using Out::Out;
 };
 
+/// Any number of tensor arguments that a kernel reads.
+class Ins {
+ public:
+  Ins(const std::vector<Tensor>& tensors) : tensors_(tensors) {}
+  std::size_t size() const { return tensors_.size(); }
+  const Tensor& operator[](std::size_t i) const { return tensors_[i]; }
+
+ private:
+  std::span<const Tensor> tensors_;
+};
+
+/// Any number of tensor arguments that a kernel reads and changes.
+class InOuts {
+ public:
+  InOuts(std::vector<Tensor>& tensors) : tensors_(tensors) {}
+  std::size_t size() const { return tensors_.size(); }
+  Tensor& operator[](std::size_t i) const { return tensors_[i]; }
+
+ private:
+  std::span<Tensor> tensors_;
+};
+
 /// What a call does for which the device has no kernel.
 enum class FallbackPolicy : std::uint8_t {
   warn,    ///< runs on the CPU; the first time for each op, a warning names it
@@ -65,6 +89,8 @@ class CallSite {
   void see(const In& arg) { see(*arg); }
   void see(const Out& arg) { see(*arg); }
   void see(const InOut& arg) { see(*arg); }
+  void see(const Ins& args) { see_all(args); }
+  void see(const InOuts& args) { see_all(args); }
   template <class Other>
   void see(const Other&) {}
 
@@ -88,6 +114,12 @@ class CallSite {
     has_16_bit_ = has_16_bit_ || staged_dtype(tensor.dtype()) != tensor.dtype();
     has_float64_ = has_float64_ || tensor.dtype() == DType::float64;
   }
+  template <class List>
+  void see_all(const List& args) {
+    for (std::size_t i = 0; i < args.size(); ++i) {
+      see(args[i]);
+    }
+  }
   [[noreturn]] void refuse(Device other) const;
 
   const char* op_;
@@ -98,8 +130,13 @@ class CallSite {
 };
 
 /// A kernel is about to write: even one that fails half way has.
-inline void mark_written(const Out& arg) { arg->bump_version(); }
-inline void mark_written(const InOut& arg) { arg->bump_version(); }
+inline void mark_written(const Out& arg) { arg->mark_written(); }
+inline void mark_written(const InOut& arg) { arg->mark_written(); }
+inline void mark_written(const InOuts& args) {
+  for (std::size_t i = 0; i < args.size(); ++i) {
+    args[i].mark_written();
+  }
+}
 template <class Other>
 void mark_written(const Other&) {}
 
@@ -138,13 +175,41 @@ struct Staged<InOut> {
   InOut get() { return local; }
   void finish() { unstage(local, *original); }
 };
+template <>
+struct Staged<Ins> {
+  std::vector<Tensor> local;
+  explicit Staged(const Ins& args) {
+    for (std::size_t i = 0; i < args.size(); ++i) {
+      local.push_back(staged_copy(args[i]));
+    }
+  }
+  Ins get() { return local; }
+  void finish() {}
+};
+template <>
+struct Staged<InOuts> {
+  InOuts originals;
+  std::vector<Tensor> local;
+  explicit Staged(const InOuts& args) : originals(args) {
+    for (std::size_t i = 0; i < args.size(); ++i) {
+      local.push_back(staged_copy(args[i]));
+    }
+  }
+  InOuts get() { return local; }
+  void finish() {
+    for (std::size_t i = 0; i < local.size(); ++i) {
+      unstage(local[i], originals[i]);
+    }
+  }
+};
 
 }  // namespace detail
 
-/// One row of the op table. Arguments are In, Out and InOut tensors and plain values; kernels take
-/// them in the same order. All tensors of a call live on one device. CPU kernels see float64,
-/// float32 and integers: float16 and bfloat16 reach them as float32 and are rounded once on the way
-/// back. CUDA kernels see all but float64, which a GPU is slow at: it falls back.
+/// One row of the op table. Arguments are In, Out and InOut tensors, lists of them, and plain
+/// values; kernels take them in the same order. All tensors of a call live on one device. CPU
+/// kernels see float64, float32 and integers: float16 and bfloat16 reach them as float32 and are
+/// rounded once on the way back. CUDA kernels see all but float64, which a GPU is slow at: it falls
+/// back.
 template <class... Args>
 struct Op {
   using Kernel = void (*)(Args...);

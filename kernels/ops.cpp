@@ -5,8 +5,10 @@
 #ifdef SINTER_HAS_CUDA
 #include <sinter/kernels/cuda/ops.h>
 #define CUDA(name) cuda::name
+#define ON_CUDA(condition) (condition)
 #else
 #define CUDA(name) nullptr
+#define ON_CUDA(condition) false
 #endif
 
 namespace sinter::ops {
@@ -24,23 +26,39 @@ const Op<In, In, Out> multiply{"multiply", cpu::multiply, CUDA(multiply)};
 const Op<In, In, Out> divide{"divide", cpu::divide, CUDA(divide)};
 const Op<In, Out, double, double> affine{"affine", cpu::affine, CUDA(affine)};
 const Op<In, InOut> accumulate{"accumulate", cpu::accumulate, CUDA(accumulate)};
-const Op<In, InOut, bool> sum_to{"sum_to", cpu::sum_to};
+const Op<In, InOut, bool> sum_to{"sum_to", cpu::sum_to, CUDA(sum_to)};
 const Op<In, In, InOut, const MatmulArgs&> matmul{"matmul", cpu::matmul, CUDA(matmul)};
 const Op<In, In, In, Out, Out, const ActivationArgs&> linear_forward{
     "linear_forward", cpu::linear_forward, CUDA(linear_forward)};
-const Op<In, In, In, Out, Out, const CrossEntropyArgs&> cross_entropy{"cross_entropy",
-                                                                      cpu::cross_entropy};
-const Op<In, In, Out, Out, Reduction> mse_loss{"mse_loss", cpu::mse_loss};
-const Op<In, Out> softmax{"softmax", cpu::softmax};
-const Op<In, Out> argmax{"argmax", cpu::argmax};
-const Op<In, In, Out, const NormaliseArgs&> gather_normalise{"gather_normalise",
-                                                             cpu::gather_normalise};
-const Op<In, In, Out> gather_rows{"gather_rows", cpu::gather_rows, nullptr, nullptr,
+const Op<In, In, In, Out, const ActivationArgs&> linear_backward_input{
+    "linear_backward_input", cpu::linear_backward_input, CUDA(linear_backward_input)};
+const Op<Ins, Ins, InOuts, InOuts, const std::vector<WeightGradientFlags>&> weight_gradients{
+    "weight_gradients", cpu::weight_gradients, CUDA(weight_gradients)};
+const Op<Ins, Ins, InOuts, InOuts, InOuts, InOuts, const SgdArgs&> linears_sgd_update{
+    "linears_sgd_update", cpu::linears_sgd_update, CUDA(linears_sgd_update)};
+const Op<Ins, Ins, InOuts, InOuts, InOuts, InOuts, const AdamArgs&> linears_adam_update{
+    "linears_adam_update", cpu::linears_adam_update, CUDA(linears_adam_update)};
+const Op<In, In, In, Out, Out, const CrossEntropyArgs&> cross_entropy{
+    "cross_entropy", cpu::cross_entropy, CUDA(cross_entropy)};
+const Op<In, In, In, In, In, In, Out, Out, Out, const CrossEntropyArgs&, const ActivationArgs&>
+    linear_cross_entropy{"linear_cross_entropy", cpu::linear_cross_entropy,
+                         CUDA(linear_cross_entropy)};
+const Op<In, In, Out, Out, Reduction> mse_loss{"mse_loss", cpu::mse_loss, CUDA(mse_loss)};
+const Op<In, Out> softmax{"softmax", cpu::softmax, CUDA(softmax)};
+const Op<In, Out> argmax{"argmax", cpu::argmax, CUDA(argmax)};
+const Op<In, In, Out, const NormaliseArgs&> gather_normalise{
+    "gather_normalise", cpu::gather_normalise, CUDA(gather_normalise)};
+const Op<In, In, Out> gather_rows{"gather_rows", cpu::gather_rows, CUDA(gather_rows), nullptr,
                                   /*moves_bytes=*/true};
-const Op<InOut, In, InOut, const math::SgdConstants<double>&> sgd_update{
-    "sgd_update", cpu::sgd_update, CUDA(sgd_update)};
-const Op<InOut, In, InOut, InOut, const math::AdamConstants<double>&> adam_update{
-    "adam_update", cpu::adam_update, CUDA(adam_update)};
+const Op<Ins, Out> stack{"stack", cpu::stack, CUDA(stack), nullptr, /*moves_bytes=*/true};
+const Op<InOut, In, InOut, const SgdArgs&> sgd_update{"sgd_update", cpu::sgd_update,
+                                                      CUDA(sgd_update)};
+const Op<InOut, In, InOut, InOut, const AdamArgs&> adam_update{"adam_update", cpu::adam_update,
+                                                               CUDA(adam_update)};
+
+bool backward_is_grouped([[maybe_unused]] const Tensor& x, [[maybe_unused]] const Tensor& w) {
+  return ON_CUDA(x.device().type == DeviceType::cuda && cuda::backward_is_grouped(x, w));
+}
 
 namespace {
 
@@ -65,12 +83,18 @@ std::span<const OpInfo> table() {
                                 info(sum_to),
                                 info(matmul),
                                 info(linear_forward),
+                                info(linear_backward_input),
+                                info(weight_gradients),
+                                info(linears_sgd_update),
+                                info(linears_adam_update),
                                 info(cross_entropy),
+                                info(linear_cross_entropy),
                                 info(mse_loss),
                                 info(softmax),
                                 info(argmax),
                                 info(gather_normalise),
                                 info(gather_rows),
+                                info(stack),
                                 info(sgd_update),
                                 info(adam_update)};
   return rows;

@@ -6,6 +6,8 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <utility>
+#include <vector>
 
 #include <sinter/kernels/dispatch.h>
 #include <sinter/kernels/math/activations.h>
@@ -18,6 +20,8 @@ namespace sinter::ops {
 struct DropoutArgs {
   math::DropoutMask mask;
   std::uint64_t first = 0;
+  /// In a captured graph: int32 [1] on the device, the step to draw with instead of the mask's own.
+  Tensor live_step = {};
 };
 
 /// What follows a matrix product or stands alone as one pass: activation, then dropout.
@@ -42,6 +46,19 @@ struct NormaliseArgs {
   double mean = 0.0;
   double std = 1.0;
 };
+
+/// The constants of an update. In a captured graph they change from replay to replay: `live`, where
+/// defined, is uint8 on the device and holds them as math::narrowed() gives them.
+template <class Constants>
+struct UpdateArgs {
+  UpdateArgs(const Constants& of_step, Tensor live_constants = {})
+      : constants(of_step), live(std::move(live_constants)) {}
+
+  Constants constants;
+  Tensor live;
+};
+using SgdArgs = UpdateArgs<math::SgdConstants<double>>;
+using AdamArgs = UpdateArgs<math::AdamConstants<double>>;
 
 // Element-wise. ------------------------------------------------------------------------------
 
@@ -87,6 +104,29 @@ extern const Op<In, In, InOut, const MatmulArgs&> matmul;
 /// given, receives x w^T + bias for a derivative that needs it.
 extern const Op<In, In, In, Out, Out, const ActivationArgs&> linear_forward;
 
+/// dx = dy w, the gradient of a Linear's input; dy [rows, out], w [out, in], dx [rows, in]. Where
+/// `kept` is given, x came out of a pass x = dropout(act(z)), and dx receives the gradient of z:
+/// dx = (dy w) * d(dropout(act(z)))/dz, with `kept` as in activation_backward.
+extern const Op<In, In, In, Out, const ActivationArgs&> linear_backward_input;
+
+/// Whether a gradient is added to what is there.
+struct WeightGradientFlags {
+  bool accumulate_weight = false;
+  bool accumulate_bias = false;
+};
+/// The gradients of the parameters of any number of Linears: dw[i] = dy[i]^T x[i] and db[i] = the
+/// sum of dy[i] over its rows, in a fixed order; dw[i] and db[i] may be absent.
+extern const Op<Ins, Ins, InOuts, InOuts, const std::vector<WeightGradientFlags>&> weight_gradients;
+/// An optimizer's step for the parameters of any number of Linears by the gradients that
+/// weight_gradients would give, with the result of sgd_update and adam_update; a gradient need not
+/// be stored for it. In order: dy, x, weights, biases (some absent), then the state of the weights
+/// and of the biases: none or a momentum for each, or mean and square for each in turn.
+extern const Op<Ins, Ins, InOuts, InOuts, InOuts, InOuts, const SgdArgs&> linears_sgd_update;
+extern const Op<Ins, Ins, InOuts, InOuts, InOuts, InOuts, const AdamArgs&> linears_adam_update;
+/// Whether Linears as small as this one, rows of x [rows, in] times w [out, in], gain by having
+/// their weights' gradients computed together, and their input's gradient with the pass below.
+bool backward_is_grouped(const Tensor& x, const Tensor& w);
+
 // Losses. -------------------------------------------------------------------------------------
 
 /// logits [rows, classes], labels [rows] (int64, int32 or uint8), class weights [classes] or
@@ -94,6 +134,13 @@ extern const Op<In, In, In, Out, Out, const ActivationArgs&> linear_forward;
 /// d(loss)/d(logits) in the same pass (for none: each row's own). Throws Error naming row and
 /// value of a label outside [0, classes) that is not ignore_index.
 extern const Op<In, In, In, Out, Out, const CrossEntropyArgs&> cross_entropy;
+/// The last Linear and cross_entropy in one: of logits = x w^T + bias, `loss` and `dlogits` are
+/// what cross_entropy gives as loss and grad. Where dx is given it receives
+/// linear_backward_input(dlogits, w, kept). In order: x, w, bias, labels, class weights, kept,
+/// loss, dlogits, dx.
+extern const Op<In, In, In, In, In, In, Out, Out, Out, const CrossEntropyArgs&,
+                const ActivationArgs&>
+    linear_cross_entropy;
 /// The mean, sum or each of (x - target)^2; `grad` as above.
 extern const Op<In, In, Out, Out, Reduction> mse_loss;
 
@@ -105,13 +152,17 @@ extern const Op<In, Out> softmax;
 extern const Op<In, Out> argmax;
 /// Row indices[i] of the uint8 matrix `bytes` becomes row i of y, normalised.
 extern const Op<In, In, Out, const NormaliseArgs&> gather_normalise;
+/// y[i] = the only element of x[i].
+extern const Op<Ins, Out> stack;
 /// Row indices[i] of `rows` (any type) becomes row i of y.
 extern const Op<In, In, Out> gather_rows;
 
 // Optimizers, over flat buffers: one element for each parameter. --------------------------------
 
-extern const Op<InOut, In, InOut, const math::SgdConstants<double>&> sgd_update;
-extern const Op<InOut, In, InOut, InOut, const math::AdamConstants<double>&> adam_update;
+/// Parameters, gradients and momentum, or absent.
+extern const Op<InOut, In, InOut, const SgdArgs&> sgd_update;
+/// Parameters, gradients, mean and square.
+extern const Op<InOut, In, InOut, InOut, const AdamArgs&> adam_update;
 
 // The table itself. ------------------------------------------------------------------------------
 

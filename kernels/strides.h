@@ -44,4 +44,14 @@ class Broadcast {
   std::array<std::int64_t, Shape::max_rank> strides_{};
 };
 
+/// Whether `part` is `whole` without some of its first dimensions.
+inline bool keeps_last_dimensions(const Shape& part, const Shape& whole) {
+  for (int i = 1; i <= part.rank(); ++i) {
+    if (part[-i] != whole[-i]) {
+      return false;
+    }
+  }
+  return true;
+}
+
 }  // namespace sinter

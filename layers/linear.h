@@ -24,6 +24,8 @@ class Linear : public Module {
   Tensor forward(const Tensor& x) override;
   /// dropout(act(forward(x))) as one product and one pass over its result.
   Tensor forward(const Tensor& x, const math::AnyActivation& act, const DropoutOptions& dropout);
+  /// Throws Error for an input that forward() does not take.
+  void check_input(const Tensor& x) const;
   void members(Members& members) override;
   std::string text() const override;
 
@@ -35,8 +37,6 @@ class Linear : public Module {
   Parameter& bias();
 
  private:
-  void check_input(const Tensor& x) const;
-
   std::int64_t in_features_;
   std::int64_t out_features_;
   Parameter weight_;

@@ -86,7 +86,7 @@ void Parameter::set_trainable(bool trainable) {
     state_->rebind(state_->value);
     // While it was frozen it had no part in layouts and moves, and its old gradient is stale.
     Leaf& leaf = *state_->value.leaf();
-    leaf.fresh = false;
+    leaf.drop();
     leaf.grad =
         state_->flat ? state_->flat->gradients.slice(state_->offset, state_->shape) : Tensor{};
   }

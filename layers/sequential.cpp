@@ -13,6 +13,15 @@ T* exactly(Module& module) {
 
 }  // namespace
 
+template <class Work>
+void Sequential::in_layer(std::size_t i, Work work) const {
+  try {
+    work();
+  } catch (const Error& error) {
+    throw Error(sinter::text("layer ", names()[i], " of the model: ", error.what()));
+  }
+}
+
 Sequential::Sequential(const Sequential& other) : Module(other) {
   for (const Entry& entry : other.entries_) {
     entries_.push_back({entry.clone(*entry.module), entry.clone});
@@ -70,17 +79,31 @@ std::size_t Sequential::run(std::size_t i, Tensor& x) {
   return ran;
 }
 
-Tensor Sequential::forward(const Tensor& x) {
+Tensor Sequential::forward_to(std::size_t end, const Tensor& x) {
   attach();
   Tensor y = x;
-  for (std::size_t i = 0; i < entries_.size();) {
-    try {
-      i += run(i, y);
-    } catch (const Error& error) {
-      throw Error(sinter::text("layer ", names()[i], " of the model: ", error.what()));
-    }
+  for (std::size_t i = 0; i < end;) {
+    in_layer(i, [&] { i += run(i, y); });
   }
   return y;
+}
+
+Tensor Sequential::forward(const Tensor& x) { return forward_to(entries_.size(), x); }
+
+Tensor Sequential::cross_entropy(const Tensor& x, const Tensor& labels,
+                                 const CrossEntropyOptions& options) {
+  auto* const last = entries_.empty() ? nullptr : exactly<Linear>(*entries_.back().module);
+  if (last == nullptr) {
+    return sinter::cross_entropy((*this)(x), labels, options);
+  }
+  const std::size_t end = entries_.size() - 1;
+  const Tensor features = forward_to(end, x);
+  if (features.rank() != 2) {
+    return sinter::cross_entropy((*last)(features), labels, options);
+  }
+  in_layer(end, [&] { last->check_input(features); });
+  return linear_cross_entropy(features, last->weight().value(), last->bias().value(), labels,
+                              options);
 }
 
 std::string Sequential::text() const {

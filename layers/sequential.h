@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include <sinter/autograd/functions.h>
 #include <sinter/layers/activations.h>
 #include <sinter/layers/flatten.h>
 #include <sinter/layers/linear.h>
@@ -57,6 +58,10 @@ class Sequential : public Module {
   Module& operator[](std::size_t i);
 
   Tensor forward(const Tensor& x) override;
+  /// sinter::cross_entropy((*this)(x), labels, options); a Linear at the end is one op with the
+  /// loss.
+  Tensor cross_entropy(const Tensor& x, const Tensor& labels,
+                       const CrossEntropyOptions& options = {});
   void members(Members& members) override;
 
  private:
@@ -77,8 +82,13 @@ class Sequential : public Module {
     members_changed();
     return *this;
   }
+  /// Runs layers [0, end).
+  Tensor forward_to(std::size_t end, const Tensor& x);
   /// Runs layer i, and those behind it that fuse with it; returns how many ran.
   std::size_t run(std::size_t i, Tensor& x);
+  /// Errors of `work` name layer i.
+  template <class Work>
+  void in_layer(std::size_t i, Work work) const;
   std::vector<std::string> names() const;
 
   std::vector<Entry> entries_;

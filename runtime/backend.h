@@ -43,6 +43,12 @@ struct Backend {
   void (*synchronize_event)(int index, void* event);
   /// Between two events that have happened.
   double (*milliseconds)(int index, void* from, void* to);
+  /// For Graph (runtime/graph.h); null where the device records no graphs. From begin to end what
+  /// this thread gives to the device is recorded, not done; end returns it, or null unless `keep`.
+  void (*begin_capture)(int index);
+  void* (*end_capture)(int index, bool keep);
+  void (*replay_graph)(int index, void* graph);
+  void (*release_graph)(int index, void* graph) noexcept;
 };
 
 const Backend& backend(DeviceType type);

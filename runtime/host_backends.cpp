@@ -1,15 +1,21 @@
 // The two devices of host memory: the CPU, and the fake device that tests count with.
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
+#include <functional>
+#include <memory>
 #include <mutex>
 #include <string>
 #include <unistd.h>
+#include <utility>
+#include <vector>
 
 #include <sinter/runtime/backend.h>
+#include <sinter/runtime/error.h>
 
 namespace sinter {
 namespace {
@@ -88,6 +94,40 @@ void count(Change change) {
   change(counts);
 }
 
+// Fills and copies on the fake device are its only work; a graph is a row of them.
+using FakeGraph = std::vector<std::function<void()>>;
+thread_local std::unique_ptr<FakeGraph> recorded;
+
+void do_or_record(std::function<void()> work) {
+  if (recorded) {
+    recorded->push_back(std::move(work));
+  } else {
+    work();
+  }
+}
+void copy_fake(int index, void* to, const void* from, std::size_t bytes) {
+  do_or_record([=] { copy_host(index, to, from, bytes); });
+}
+void fill_fake(int index, void* to, const void* value, std::size_t size, std::size_t n) {
+  std::array<std::byte, 8> kept{};
+  std::memcpy(kept.data(), value, size);
+  do_or_record([=] { fill_host(index, to, kept.data(), size, n); });
+}
+void begin_fake_capture(int) { recorded = std::make_unique<FakeGraph>(); }
+void* end_fake_capture(int, bool keep) {
+  const auto graph = std::exchange(recorded, nullptr);
+  return keep ? new FakeGraph(std::move(*graph)) : nullptr;
+}
+void replay_fake(int, void* graph) {
+  for (const auto& work : *static_cast<FakeGraph*>(graph)) {
+    work();
+  }
+}
+void release_fake_graph(int, void* graph) noexcept { delete static_cast<FakeGraph*>(graph); }
+void refuse_fake_capture() {
+  check(!recorded, "a copy between host and device cannot be captured in a graph");
+}
+
 void* allocate_fake(int index, std::size_t bytes) {
   count([](auto& c) { ++c.allocations; });
   return allocate_host(index, bytes);
@@ -97,6 +137,7 @@ void release_fake(int index, void* memory) noexcept {
   release_host(index, memory);
 }
 void copy_in_fake(int index, void* to, const void* from, std::size_t bytes) {
+  refuse_fake_capture();
   count([bytes](auto& c) {
     ++c.copies_from_host;
     c.bytes_copied += bytes;
@@ -104,6 +145,7 @@ void copy_in_fake(int index, void* to, const void* from, std::size_t bytes) {
   copy_host(index, to, from, bytes);
 }
 void copy_out_fake(int index, void* to, const void* from, std::size_t bytes) {
+  refuse_fake_capture();
   count([bytes](auto& c) {
     ++c.copies_to_host;
     c.bytes_copied += bytes;
@@ -131,6 +173,10 @@ const Backend cpu_backend{
     .record_event = record_host_event,
     .synchronize_event = synchronize_host_event,
     .milliseconds = host_milliseconds,
+    .begin_capture = nullptr,
+    .end_capture = nullptr,
+    .replay_graph = nullptr,
+    .release_graph = nullptr,
 };
 
 const Backend fake_backend{
@@ -143,14 +189,18 @@ const Backend fake_backend{
     .release = release_fake,
     .copy_from_host = copy_in_fake,
     .copy_to_host = copy_out_fake,
-    .copy = copy_host,
-    .fill = fill_host,
+    .copy = copy_fake,
+    .fill = fill_fake,
     .synchronize = synchronize_host,
     .make_event = make_host_event,
     .release_event = release_host_event,
     .record_event = record_host_event,
     .synchronize_event = synchronize_host_event,
     .milliseconds = host_milliseconds,
+    .begin_capture = begin_fake_capture,
+    .end_capture = end_fake_capture,
+    .replay_graph = replay_fake,
+    .release_graph = release_fake_graph,
 };
 
 FakeDeviceCounts fake_device_counts() {

@@ -39,6 +39,8 @@ bool reuse_is_off() {
   return wanted != nullptr && std::string_view(wanted) == "off";
 }
 
+thread_local PoolLease* leasing = nullptr;
+
 // A block goes to its next user at once, though the device may still be working on it: all work of
 // a device runs on one stream, so what the next user does comes after.
 class Pool {
@@ -50,6 +52,13 @@ class Pool {
     const std::scoped_lock lock(mutex_);
     ++stats_.requests;
     void* memory = nullptr;
+    const PoolLease* const lease = lease_of_thread();
+    if (lease != nullptr) {
+      memory = take_leased(lease, index);
+      if (memory != nullptr) {
+        return memory;
+      }
+    }
     if (auto& blocks = free_[index]; !blocks.empty()) {
       memory = blocks.back();
       blocks.pop_back();
@@ -68,22 +77,36 @@ class Pool {
     }
     stats_.in_use += size;
     stats_.peak_in_use = std::max(stats_.peak_in_use, stats_.in_use);
+    if (lease != nullptr) {
+      leased_.emplace(memory, Leased{lease, index, size, true});
+    }
     return memory;
   }
 
   void release(void* memory, std::size_t bytes) noexcept {
     const auto [size, index] = SizeClass(bytes);
     const std::scoped_lock lock(mutex_);
-    stats_.in_use -= size;
-    if (!reuse_) {
-      backend(device_.type).release(device_.index, memory);
+    if (keep_leased(memory, index, size)) {
       return;
     }
-    try {
-      free_[index].push_back(memory);
-      stats_.held += size;
-    } catch (...) {  // no memory for the list itself: the block goes back to the system
-      backend(device_.type).release(device_.index, memory);
+    stats_.in_use -= size;
+    give_back(memory, index, size);
+  }
+
+  /// The end of a lease.
+  void end(const PoolLease* lease) noexcept {
+    const std::scoped_lock lock(mutex_);
+    for (auto at = leased_.begin(); at != leased_.end();) {
+      const Leased& block = at->second;
+      if (block.lease != lease) {
+        ++at;
+        continue;
+      }
+      if (!block.in_use) {
+        stats_.in_use -= block.size;
+        give_back(at->first, block.index, block.size);
+      }
+      at = leased_.erase(at);
     }
   }
 
@@ -109,6 +132,56 @@ class Pool {
                      " bytes held free were given back first"));
   }
 
+  const PoolLease* lease_of_thread() const {
+    return leasing != nullptr && leasing->device() == device_ ? leasing : nullptr;
+  }
+
+  struct Leased {
+    const PoolLease* lease;
+    std::size_t index;
+    std::size_t size;
+    bool in_use;
+  };
+
+  void* take_leased(const PoolLease* lease, std::size_t index) {
+    for (auto& [memory, block] : leased_) {
+      if (block.lease == lease && block.index == index && !block.in_use) {
+        block.in_use = true;
+        ++stats_.reused;
+        return memory;
+      }
+    }
+    return nullptr;
+  }
+
+  // Whether a block that is released stays with a lease: it was taken from one, or recorded work
+  // may have used it.
+  bool keep_leased(void* memory, std::size_t index, std::size_t size) noexcept {
+    const PoolLease* const lease = lease_of_thread();
+    if (const auto found = leased_.find(memory); found != leased_.end()) {
+      found->second.in_use = false;
+      return true;
+    }
+    if (lease == nullptr) {
+      return false;
+    }
+    leased_.emplace(memory, Leased{lease, index, size, false});
+    return true;
+  }
+
+  void give_back(void* memory, std::size_t index, std::size_t size) noexcept {
+    if (!reuse_) {
+      backend(device_.type).release(device_.index, memory);
+      return;
+    }
+    try {
+      free_[index].push_back(memory);
+      stats_.held += size;
+    } catch (...) {  // no memory for the list itself: the block goes back to the system
+      backend(device_.type).release(device_.index, memory);
+    }
+  }
+
   void trim_locked() {
     for (auto& blocks : free_) {
       for (void* block : blocks) {
@@ -120,6 +193,7 @@ class Pool {
   }
 
   Device device_;
+  std::map<void*, Leased> leased_;
   bool reuse_ = !reuse_is_off();
   std::mutex mutex_;
   PoolStats stats_;
@@ -152,5 +226,9 @@ void* pool_allocate(Device device, std::size_t bytes) { return pool(device).allo
 void pool_release(Device device, void* memory, std::size_t bytes) noexcept {
   pool(device).release(memory, bytes);
 }
+
+PoolLease::~PoolLease() { pool(device_).end(this); }
+PoolLease::Scope::Scope(PoolLease& lease) : outer_(std::exchange(leasing, &lease)) {}
+PoolLease::Scope::~Scope() { leasing = outer_; }
 
 }  // namespace sinter

@@ -31,4 +31,31 @@ void* pool_allocate(Device device, std::size_t bytes);
 /// `bytes` as it was asked for.
 void pool_release(Device device, void* memory, std::size_t bytes) noexcept;
 
+/// Blocks that belong to a graph, which writes to them whenever it is replayed: while a scope
+/// lives, what its thread takes comes from them and returns to them. They go back to the pool with
+/// the lease; a block that is still in use then does so when it is released.
+class PoolLease {
+ public:
+  explicit PoolLease(Device device) : device_(device) {}
+  ~PoolLease();
+  PoolLease(const PoolLease&) = delete;
+  PoolLease& operator=(const PoolLease&) = delete;
+
+  Device device() const { return device_; }
+
+  class Scope {
+   public:
+    explicit Scope(PoolLease& lease);
+    ~Scope();
+    Scope(const Scope&) = delete;
+    Scope& operator=(const Scope&) = delete;
+
+   private:
+    PoolLease* outer_;
+  };
+
+ private:
+  Device device_;
+};
+
 }  // namespace sinter

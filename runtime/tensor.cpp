@@ -8,6 +8,7 @@
 #include <utility>
 
 #include <sinter/runtime/backend.h>
+#include <sinter/runtime/graph.h>
 #include <sinter/runtime/tensor.h>
 
 namespace sinter {
@@ -141,7 +142,7 @@ void Tensor::copy_in(std::span<const std::byte> in, std::size_t count, DType dty
         "Tensor::copy_from: ", numel(), " elements of ", dtype_, " cannot be taken from ", count,
         " of ", dtype);
   backend(device().type).copy_from_host(device().index, address(), in.data(), bytes());
-  bump_version();
+  mark_written();
 }
 
 void Tensor::copy_from(const Tensor& source) {
@@ -163,7 +164,7 @@ void Tensor::copy_from(const Tensor& source) {
     copy_from(source.detach().to(Device::cpu()));
     return;  // the inner call raised the version
   }
-  bump_version();
+  mark_written();
 }
 
 void Tensor::fill(double value) {
@@ -173,7 +174,7 @@ void Tensor::fill(double value) {
     backend(device().type)
         .fill(device().index, address(), &element, sizeof(T), static_cast<std::size_t>(numel()));
   });
-  bump_version();
+  mark_written();
 }
 
 double Tensor::item() const {
@@ -226,18 +227,37 @@ Tensor Tensor::view_rows(std::int64_t begin, std::int64_t end) const {
   return out;
 }
 
+void Tensor::mark_written() {
+  bump_version();
+  if (Graph* graph = Graph::recording()) [[unlikely]] {
+    graph->writes(*this);
+  }
+}
+
 Tensor Tensor::slice(std::int64_t first, const Shape& shape) const {
   require_defined("Tensor::slice");
   check(first >= 0 && first <= numel() && shape.numel() <= numel() - first,
         "Tensor::slice: ", shape.numel(), " elements from ", first, " on do not lie within the ",
         numel(), " of shape ", shape_);
-  const std::size_t size = size_of(dtype_);
+  return slice_of_storage(static_cast<std::size_t>(first) * size_of(dtype_), shape, dtype_);
+}
+
+Tensor Tensor::slice_as(std::int64_t first, const Shape& shape, DType dtype) const {
+  require_defined("Tensor::slice_as");
+  const auto size = static_cast<std::int64_t>(size_of(dtype));
+  check(dtype_ == DType::uint8 && first >= 0 && first <= numel() && first % size == 0 &&
+            shape.numel() <= (numel() - first) / size,
+        "Tensor::slice_as: ", shape, " ", dtype, " from byte ", first,
+        " on does not lie within the ", dtype_, " ", shape_);
+  return slice_of_storage(static_cast<std::size_t>(first), shape, dtype);
+}
+
+Tensor Tensor::slice_of_storage(std::size_t offset, const Shape& shape, DType dtype) const {
   Tensor out;
-  out.storage_ =
-      std::make_shared<Storage>(storage_, offset_ + static_cast<std::size_t>(first) * size,
-                                static_cast<std::size_t>(shape.numel()) * size);
+  out.storage_ = std::make_shared<Storage>(
+      storage_, offset_ + offset, static_cast<std::size_t>(shape.numel()) * size_of(dtype));
   out.shape_ = shape;
-  out.dtype_ = dtype_;
+  out.dtype_ = dtype;
   return out;
 }
 
@@ -307,11 +327,17 @@ Tensor& Tensor::set_requires_grad(bool required) {
   return *this;
 }
 
-Tensor Tensor::grad() const { return leaf_ && leaf_->fresh ? leaf_->grad : Tensor{}; }
+Tensor Tensor::grad() const {
+  if (!leaf_ || !leaf_->fresh) {
+    return {};
+  }
+  leaf_->settle();
+  return leaf_->grad;
+}
 
 void Tensor::clear_grad() {
   if (leaf_) {
-    leaf_->fresh = false;
+    leaf_->drop();
   }
 }
 

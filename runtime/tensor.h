@@ -151,9 +151,13 @@ class Tensor {
       storage_->bump_version();
     }
   }
+  /// Elements have been written: raises the version, and tells a graph under recording.
+  void mark_written();
   /// Elements [first, first + shape.numel()) of this one-dimensional tensor, as a storage slice
   /// with a version of its own.
   Tensor slice(std::int64_t first, const Shape& shape) const;
+  /// The same from byte `first` on of this uint8 tensor, whose bytes are elements of `dtype`.
+  Tensor slice_as(std::int64_t first, const Shape& shape, DType dtype) const;
   const TapeSlot& slot() const { return slot_; }
   void set_slot(const TapeSlot& slot) { slot_ = slot; }
   const std::shared_ptr<Leaf>& leaf() const { return leaf_; }
@@ -162,6 +166,7 @@ class Tensor {
  private:
   static Tensor from_bytes(std::span<const std::byte> bytes, std::size_t count, const Shape& shape,
                            DType dtype, Device device);
+  Tensor slice_of_storage(std::size_t offset, const Shape& shape, DType dtype) const;
   void* checked_data(DType wanted) const;
   void copy_out(std::span<std::byte> out, std::size_t count, DType dtype) const;
   void copy_in(std::span<const std::byte> in, std::size_t count, DType dtype);
@@ -176,6 +181,14 @@ class Tensor {
   std::shared_ptr<Leaf> leaf_;
 };
 
+/// A gradient that is computed when it is first asked for.
+class PendingGradient {
+ public:
+  virtual ~PendingGradient() = default;
+  /// Computes it, and those of other leaves with it; none of them is pending afterwards.
+  virtual void materialise() = 0;
+};
+
 /// Where backward leaves the gradient of a leaf.
 struct Leaf {
   Shape shape;  ///< of the leaf, which its gradient takes, as it does type and device
@@ -183,6 +196,19 @@ struct Leaf {
   Device device;
   Tensor grad;         ///< a slice of the model's flat gradient buffer, or made by backward
   bool fresh = false;  ///< grad holds a gradient that no optimizer step has consumed
+  std::shared_ptr<PendingGradient> pending = nullptr;  ///< or will hold it, once this is done
+
+  /// There is no gradient any more.
+  void drop() {
+    fresh = false;
+    pending = nullptr;
+  }
+  /// What is pending is computed.
+  void settle() {
+    if (const auto promised = pending) {
+      promised->materialise();
+    }
+  }
 };
 
 /// "Tensor [2, 3] float32 cpu {0.5, 1, ...}", for messages and debugging.

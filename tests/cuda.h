@@ -5,6 +5,7 @@
 
 #include <doctest/doctest.h>
 
+#include <sinter/kernels/precision.h>
 #include <sinter/runtime/device.h>
 
 namespace sinter {
@@ -16,5 +17,19 @@ inline bool has_gpu() {
   }
   return found;
 }
+
+/// Puts back what matmul_precision() was.
+struct KeepPrecision {
+  MatmulPrecision before = matmul_precision();
+  KeepPrecision() = default;
+  ~KeepPrecision() { set_matmul_precision(before); }
+  KeepPrecision(const KeepPrecision&) = delete;
+  KeepPrecision& operator=(const KeepPrecision&) = delete;
+};
+
+/// float32 products with every bit while this lives, for results that are compared with the CPU's.
+struct ExactProducts : KeepPrecision {
+  ExactProducts() { set_matmul_precision(MatmulPrecision::highest); }
+};
 
 }  // namespace sinter

@@ -1,4 +1,6 @@
+#include <atomic>
 #include <cmath>
+#include <typeinfo>
 #include <utility>
 
 #include <sinter/kernels/ops.h>
@@ -93,6 +95,17 @@ Batch Dataset::batch(std::span<const std::int64_t> indices, Device device) const
   return {out.inputs.to(device), out.targets.to(device)};
 }
 
+std::uint64_t Dataset::Id::next() {
+  static std::atomic<std::uint64_t> last{0};
+  return ++last;
+}
+
+std::unique_ptr<Dataset> Dataset::on(Device) const { return nullptr; }
+
+Batch Dataset::gather(const Tensor&) const {
+  throw Error("Dataset::gather: this data set does not lie on a device; call batch()");
+}
+
 Subset::Subset(const Dataset& data, std::vector<std::int64_t> indices)
     : data_(&data), indices_(std::move(indices)) {
   const std::int64_t n = data.size();
@@ -116,6 +129,26 @@ Batch Subset::batch(std::span<const std::int64_t> indices, Device device) const 
   return data_->batch(theirs, device);
 }
 
+// A class derived from one of ours may give other batches, which a copy of ours would not.
+std::unique_ptr<Dataset> Subset::on(Device device) const {
+  if (typeid(*this) != typeid(Subset)) {
+    return nullptr;
+  }
+  std::shared_ptr<const Dataset> there = data_->on(device);
+  if (there == nullptr) {
+    return nullptr;
+  }
+  auto out = std::make_unique<Subset>(*there, indices_);
+  out->kept_ = std::move(there);
+  out->indices_there_ = index_tensor(indices_, device);
+  return out;
+}
+
+Batch Subset::gather(const Tensor& indices) const {
+  return kept_ == nullptr ? Dataset::gather(indices)
+                          : kept_->gather(gathered(indices_there_, indices));
+}
+
 TensorDataset::TensorDataset(const Tensor& inputs, const Tensor& targets)
     : inputs_(inputs.detach()), targets_(targets.detach()) {
   check_pair("TensorDataset", inputs, "inputs", targets, "targets");
@@ -134,8 +167,19 @@ Batch TensorDataset::get(std::int64_t i) const { return only_item(batch({&i, 1})
 
 Batch TensorDataset::batch(std::span<const std::int64_t> indices, Device device) const {
   check_indices(indices);
-  const Tensor rows = index_tensor(indices, inputs_.device());
-  return {gathered(inputs_, rows).to(device), gathered(targets_, rows).to(device)};
+  const Batch found = gather(index_tensor(indices, inputs_.device()));
+  return {found.inputs.to(device), found.targets.to(device)};
+}
+
+std::unique_ptr<Dataset> TensorDataset::on(Device device) const {
+  if (typeid(*this) != typeid(TensorDataset)) {
+    return nullptr;
+  }
+  return std::make_unique<TensorDataset>(to(device));
+}
+
+Batch TensorDataset::gather(const Tensor& indices) const {
+  return {gathered(inputs_, indices), gathered(targets_, indices)};
 }
 
 InMemoryDataset::InMemoryDataset(const Tensor& images, const Tensor& labels,
@@ -168,11 +212,22 @@ Batch InMemoryDataset::get(std::int64_t i) const { return only_item(batch({&i, 1
 
 Batch InMemoryDataset::batch(std::span<const std::int64_t> indices, Device device) const {
   check_indices(indices);
-  const Tensor rows = index_tensor(indices, images_.device());
+  const Batch found = gather(index_tensor(indices, images_.device()));
+  return {found.inputs.to(device), found.targets.to(device)};
+}
+
+std::unique_ptr<Dataset> InMemoryDataset::on(Device device) const {
+  if (typeid(*this) != typeid(InMemoryDataset)) {
+    return nullptr;
+  }
+  return std::make_unique<InMemoryDataset>(to(device));
+}
+
+Batch InMemoryDataset::gather(const Tensor& indices) const {
   Tensor inputs =
-      Tensor::empty(images_.shape().with(0, rows.numel()), options_.dtype, images_.device());
-  ops::gather_normalise(images_, rows, inputs, {.mean = options_.mean, .std = options_.std});
-  return {inputs.to(device), gathered(labels_, rows).to(device)};
+      Tensor::empty(images_.shape().with(0, indices.numel()), options_.dtype, images_.device());
+  ops::gather_normalise(images_, indices, inputs, {.mean = options_.mean, .std = options_.std});
+  return {inputs, gathered(labels_, indices)};
 }
 
 }  // namespace sinter

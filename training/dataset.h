@@ -2,7 +2,9 @@
 // memory, as bytes that are normalised batch by batch or as tensors of any type.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -40,9 +42,36 @@ class Dataset {
   /// Error naming the item that is out of range or differs from the first in shape or type.
   virtual Batch batch(std::span<const std::int64_t> indices, Device device = {}) const;
 
+  /// The same items held on `device`, so that gather() can be called; null (as here) where a data
+  /// set cannot lie on a device. A class derived from one of ours overrides it, or it is null too.
+  /// Throws Error where there is no memory for it.
+  virtual std::unique_ptr<Dataset> on(Device device) const;
+  /// Bytes that on() takes.
+  virtual std::size_t bytes() const { return 0; }
+  /// batch() for indices (int64 [B]) that lie on the device where the items do; the host is not
+  /// needed. Throws Error for a data set that on() did not return.
+  virtual Batch gather(const Tensor& indices) const;
+
+  /// Of this object alone in the whole process, copies have another: what was recorded of a data
+  /// set that is gone is not taken for that of one in its place.
+  std::uint64_t id() const { return id_.value; }
+
  protected:
   /// Throws Error unless there are indices and all lie in [0, size()).
   void check_indices(std::span<const std::int64_t> indices) const;
+
+ private:
+  struct Id {
+    std::uint64_t value = next();
+    Id() = default;
+    Id(const Id&) {}
+    Id& operator=(const Id&) {
+      value = next();
+      return *this;
+    }
+    static std::uint64_t next();
+  };
+  Id id_;
 };
 
 /// Items `indices` of another data set, which must outlive this one: a part for validation, say.
@@ -55,10 +84,17 @@ class Subset : public Dataset {
   std::int64_t size() const override { return static_cast<std::int64_t>(indices_.size()); }
   Batch get(std::int64_t i) const override;
   Batch batch(std::span<const std::int64_t> indices, Device device = {}) const override;
+  /// With all items of the other data set, of which it keeps a copy there.
+  std::unique_ptr<Dataset> on(Device device) const override;
+  std::size_t bytes() const override { return data_->bytes(); }
+  Batch gather(const Tensor& indices) const override;
 
  private:
   const Dataset* data_;
   std::vector<std::int64_t> indices_;
+  // Of what on() returns:
+  std::shared_ptr<const Dataset> kept_;
+  Tensor indices_there_;
 };
 
 /// Rows of two tensors of any types. Copies share the elements.
@@ -73,6 +109,9 @@ class TensorDataset : public Dataset {
   TensorDataset take(std::int64_t n) const;
   /// The same items kept on `device`, where batches are then gathered.
   TensorDataset to(Device device) const;
+  std::unique_ptr<Dataset> on(Device device) const override;
+  std::size_t bytes() const override { return inputs_.bytes() + targets_.bytes(); }
+  Batch gather(const Tensor& indices) const override;
 
   std::int64_t size() const override { return inputs_.size(0); }
   Batch get(std::int64_t i) const override;
@@ -107,6 +146,9 @@ class InMemoryDataset : public Dataset {
   InMemoryDataset take(std::int64_t n) const;
   /// The same items kept on `device`, where batches are then gathered and normalised.
   InMemoryDataset to(Device device) const;
+  std::unique_ptr<Dataset> on(Device device) const override;
+  std::size_t bytes() const override { return images_.bytes() + labels_.bytes(); }
+  Batch gather(const Tensor& indices) const override;
 
   std::int64_t size() const override { return images_.size(0); }
   Batch get(std::int64_t i) const override;

@@ -49,23 +49,35 @@ void DataLoader::set_epoch(std::int64_t epoch, std::int64_t first_batch) {
   first_batch_ = first_batch;
 }
 
+std::vector<std::int64_t> DataLoader::order_of(std::int64_t epoch) const {
+  if (options_.shuffle) {
+    return permutation(data_->size(), *options_.seed, epoch);
+  }
+  std::vector<std::int64_t> order(static_cast<std::size_t>(data_->size()));
+  std::iota(order.begin(), order.end(), std::int64_t{0});
+  return order;
+}
+
 DataLoader::Iterator DataLoader::begin() {
-  return {*data_, options_, epoch_++, std::exchange(first_batch_, 0), batches()};
+  return {*data_, options_, order_of(epoch_++), std::exchange(first_batch_, 0), batches()};
+}
+
+std::vector<std::int64_t> DataLoader::next_order() {
+  std::vector<std::int64_t> order = order_of(epoch_++);
+  const std::int64_t end = std::min(data_->size(), batches() * options_.batch_size);
+  const std::int64_t first = std::min(end, std::exchange(first_batch_, 0) * options_.batch_size);
+  return {order.begin() + first, order.begin() + end};
 }
 
 DataLoader::Iterator::Iterator(const Dataset& data, const LoaderOptions& options,
-                               std::int64_t epoch, std::int64_t first_batch, std::int64_t batches)
+                               std::vector<std::int64_t> order, std::int64_t first_batch,
+                               std::int64_t batches)
     : data_(&data),
       batch_size_(options.batch_size),
       device_(options.device),
+      order_(std::move(order)),
       at_(first_batch),
       batches_(batches) {
-  if (options.shuffle) {
-    order_ = permutation(data.size(), *options.seed, epoch);
-  } else {
-    order_.resize(static_cast<std::size_t>(data.size()));
-    std::iota(order_.begin(), order_.end(), std::int64_t{0});
-  }
   fetch();
 }
 

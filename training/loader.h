@@ -44,6 +44,10 @@ class DataLoader {
   Iterator begin();
   std::default_sentinel_t end() const { return {}; }
 
+  /// Starts the next epoch and returns its items in order (without those that drop_last leaves
+  /// out), for a caller who fetches them himself.
+  std::vector<std::int64_t> next_order();
+
   /// Batches of a whole epoch.
   std::int64_t batches() const;
   /// The epoch that the next begin() starts: the number of epochs started so far, unless set.
@@ -55,6 +59,8 @@ class DataLoader {
   const LoaderOptions& options() const { return options_; }
 
  private:
+  std::vector<std::int64_t> order_of(std::int64_t epoch) const;
+
   const Dataset* data_;
   LoaderOptions options_;
   std::int64_t epoch_ = 0;
@@ -76,7 +82,7 @@ class DataLoader::Iterator {
 
  private:
   friend class DataLoader;
-  Iterator(const Dataset& data, const LoaderOptions& options, std::int64_t epoch,
+  Iterator(const Dataset& data, const LoaderOptions& options, std::vector<std::int64_t> order,
            std::int64_t first_batch, std::int64_t batches);
   void fetch();
 

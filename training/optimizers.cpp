@@ -1,9 +1,12 @@
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <set>
 #include <utility>
 
+#include <sinter/autograd/deferred.h>
 #include <sinter/kernels/ops.h>
+#include <sinter/runtime/graph.h>
 #include <sinter/training/optimizers.h>
 
 namespace sinter {
@@ -12,6 +15,10 @@ namespace {
 bool is_fresh(const NamedParameter& parameter) {
   const auto& leaf = parameter.value().leaf();
   return leaf != nullptr && leaf->fresh;
+}
+
+void check_lr(const std::string& who, double lr) {
+  check(std::isfinite(lr) && lr >= 0, who, ": lr must be finite and at least 0, got ", lr);
 }
 
 void check_range(const std::string& who, const char* what, double value, double low, double high) {
@@ -37,14 +44,14 @@ Optimizer::Optimizer(std::string name, Parameters parameters, double lr, int sta
 }
 
 void Optimizer::set_lr(double lr) {
-  check(std::isfinite(lr) && lr >= 0, name_, ": lr must be finite and at least 0, got ", lr);
+  check_lr(name_, lr);
   lr_ = lr;
 }
 
 void Optimizer::clear_gradients() {
   for (const NamedParameter& parameter : parameters_) {
     if (const auto& leaf = parameter.value().leaf()) {
-      leaf->fresh = false;
+      leaf->drop();
     }
   }
 }
@@ -108,11 +115,135 @@ void Optimizer::follow_parameters() {
   offsets_ = std::move(offsets);
 }
 
+void Optimizer::set_coming_lrs(std::vector<double> lrs) {
+  for (const double lr : lrs) {
+    check_lr(name_, lr);
+  }
+  coming_lrs_ = std::move(lrs);
+}
+
+void Optimizer::count_step() {
+  bool is_new = false;
+  Graph* const graph = Graph::recording();
+  if (graph != nullptr) {
+    graph->advanced(this, static_cast<std::uint64_t>(steps_), is_new);
+  }
+  if (is_new) {
+    graph->when_recorded([this, graph, before = steps_] {
+      const std::int64_t steps = std::exchange(steps_, before) - before;
+      graph->when_replayed([this, steps] {
+        steps_ += steps;
+        if (!coming_lrs_.empty()) {
+          lr_ = coming_lrs_.back();
+          coming_lrs_.clear();
+        }
+      });
+    });
+  }
+  ++steps_;
+}
+
+template <class Constants>
+ops::UpdateArgs<Constants> Optimizer::args_of_step(
+    std::function<Constants(std::int64_t step, double lr)> constants) {
+  const Constants now = constants(steps_, lr_);
+  Graph* const graph = Graph::recording();
+  if (graph == nullptr) {
+    return {now};
+  }
+  bool is_new = false;
+  const std::uint64_t ahead = graph->advanced(this, static_cast<std::uint64_t>(steps_), is_new);
+  using Narrowed = decltype(math::narrowed(now));
+  return {now, graph->live(
+                   {static_cast<std::int64_t>(sizeof(Narrowed))}, DType::uint8,
+                   [this, ahead, constants = std::move(constants)](std::span<std::byte> to) {
+                     const double lr = coming_lrs_.size() >= ahead ? coming_lrs_[ahead - 1] : lr_;
+                     const Narrowed narrow =
+                         math::narrowed(constants(steps_ + static_cast<std::int64_t>(ahead), lr));
+                     std::memcpy(to.data(), &narrow, sizeof narrow);
+                   })};
+}
+
+std::size_t Optimizer::index_of(const std::shared_ptr<Leaf>& leaf) const {
+  const auto found = std::ranges::find_if(
+      parameters_, [&](const NamedParameter& p) { return p.value().leaf() == leaf; });
+  return static_cast<std::size_t>(found - parameters_.begin());
+}
+
+bool Optimizer::step_deferred() {
+  // One group, and all of it for us: then nobody misses the gradients.
+  std::shared_ptr<DeferredGradients> group;
+  std::size_t fresh = 0;
+  for (const NamedParameter& parameter : parameters_) {
+    if (!is_fresh(parameter)) {
+      continue;
+    }
+    const auto of = std::dynamic_pointer_cast<DeferredGradients>(parameter.value().leaf()->pending);
+    if (of == nullptr || (group != nullptr && of != group)) {
+      return false;
+    }
+    group = of;
+    ++fresh;
+  }
+  if (group == nullptr) {
+    return false;
+  }
+  std::vector<Tensor> dy, x, weights, biases, weight_state, bias_state;
+  std::size_t covered = 0;
+  const auto take = [&](const std::shared_ptr<Leaf>& leaf, bool accumulate,
+                        std::vector<Tensor>& values, std::vector<Tensor>& state) {
+    const std::size_t i = index_of(leaf);
+    if (accumulate || i == parameters_.size() || leaf->pending != group) {
+      return false;
+    }
+    values.push_back(parameters_[i].value().detach());
+    const std::int64_t n = parameters_[i].state->shape.numel();
+    for (const Tensor& whole : state_) {
+      state.push_back(whole.view_rows(offsets_[i], offsets_[i] + n));
+    }
+    ++covered;
+    return true;
+  };
+  for (const DeferredGradients::Entry& entry : group->entries()) {
+    const auto weight = entry.weight.lock(), bias = entry.bias.lock();
+    if (weight == nullptr || !take(weight, entry.flags.accumulate_weight, weights, weight_state)) {
+      return false;
+    }
+    if (bias == nullptr) {
+      biases.emplace_back();
+      bias_state.resize(bias_state.size() + state_.size());
+    } else if (!take(bias, entry.flags.accumulate_bias, biases, bias_state)) {
+      return false;
+    }
+    dy.push_back(DeferredGradients::gradient_of(entry));
+    x.push_back(DeferredGradients::input_of(entry));
+  }
+  if (covered != fresh) {
+    return false;
+  }
+  count_step();
+  try {
+    update_linears(dy, x, weights, biases, weight_state, bias_state);
+  } catch (...) {
+    --steps_;
+    throw;
+  }
+  clear_gradients();
+  return true;
+}
+
 void Optimizer::step() {
   follow_parameters();
+  if (step_deferred()) {
+    return;
+  }
+  for (const NamedParameter& parameter : parameters_) {
+    if (is_fresh(parameter)) {
+      parameter.value().leaf()->settle();
+    }
+  }
   bool any = false;
-  ++steps_;
-  prepare();
+  count_step();
   for (std::size_t i = 0; i < parameters_.size();) {
     if (!is_fresh(parameters_[i])) {
       ++i;
@@ -158,14 +289,23 @@ SGD::SGD(Parameters parameters, const SGDOptions& options)
         "SGD: nesterov needs a momentum above 0 and no dampening");
 }
 
-void SGD::prepare() {}
+ops::SgdArgs SGD::args() {
+  return args_of_step<math::SgdConstants<double>>([this](std::int64_t step, double lr) {
+    SGDOptions options = options_;
+    options.lr = lr;
+    return math::sgd_constants<double>(options, step == 1);
+  });
+}
 
 void SGD::update(Tensor& values, const Tensor& gradients, std::vector<Tensor>& state) {
-  SGDOptions options = options_;
-  options.lr = lr();
   Tensor none;
-  ops::sgd_update(values, gradients, state.empty() ? none : state[0],
-                  math::sgd_constants<double>(options, steps() == 1));
+  ops::sgd_update(values, gradients, state.empty() ? none : state[0], args());
+}
+
+void SGD::update_linears(const std::vector<Tensor>& dy, const std::vector<Tensor>& x,
+                         std::vector<Tensor>& weights, std::vector<Tensor>& biases,
+                         std::vector<Tensor>& weight_state, std::vector<Tensor>& bias_state) {
+  ops::linears_sgd_update(dy, x, weights, biases, weight_state, bias_state, args());
 }
 
 Adam::Adam(Parameters parameters, const AdamOptions& options)
@@ -179,16 +319,24 @@ Adam::Adam(std::string name, Parameters parameters, const AdamOptions& options)
   check_range(this->name(), "weight_decay", options.weight_decay, 0, HUGE_VAL);
 }
 
-void Adam::prepare() {
-  correction1_ = 1 - std::pow(options_.beta1, static_cast<double>(steps()));
-  correction2_ = 1 - std::pow(options_.beta2, static_cast<double>(steps()));
+ops::AdamArgs Adam::args() {
+  return args_of_step<math::AdamConstants<double>>([this](std::int64_t step, double lr) {
+    AdamOptions options = options_;
+    options.lr = lr;
+    const auto t = static_cast<double>(step);
+    return math::adam_constants<double>(options, 1 - std::pow(options.beta1, t),
+                                        1 - std::pow(options.beta2, t));
+  });
 }
 
 void Adam::update(Tensor& values, const Tensor& gradients, std::vector<Tensor>& state) {
-  AdamOptions options = options_;
-  options.lr = lr();
-  ops::adam_update(values, gradients, state[0], state[1],
-                   math::adam_constants<double>(options, correction1_, correction2_));
+  ops::adam_update(values, gradients, state[0], state[1], args());
+}
+
+void Adam::update_linears(const std::vector<Tensor>& dy, const std::vector<Tensor>& x,
+                          std::vector<Tensor>& weights, std::vector<Tensor>& biases,
+                          std::vector<Tensor>& weight_state, std::vector<Tensor>& bias_state) {
+  ops::linears_adam_update(dy, x, weights, biases, weight_state, bias_state, args());
 }
 
 AdamW::AdamW(Parameters parameters, const AdamWOptions& options)

@@ -1,11 +1,15 @@
 // SGD, Adam and AdamW over the flat parameters of a model, with PyTorch's definitions and defaults.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include <sinter/kernels/math/optimizers.h>
+#include <sinter/kernels/ops.h>
 #include <sinter/layers/parameter.h>
 
 namespace sinter {
@@ -27,24 +31,44 @@ class Optimizer {
   double lr() const { return lr_; }
   /// Throws Error unless lr is finite and at least 0.
   void set_lr(double lr);
+  /// The rates of the steps that the next replay of a graph makes, one for each; used once. The
+  /// last becomes lr(). Without them all steps of a replay take lr(). Throws Error as
+  /// set_lr() does.
+  void set_coming_lrs(std::vector<double> lrs);
   /// Updates made so far.
   std::int64_t steps() const { return steps_; }
   const Parameters& parameters() const { return parameters_; }
+  /// Momentum and the like, each laid out as the parameters are; undefined before the first step.
+  const std::vector<Tensor>& state() const { return state_; }
 
  protected:
   /// `state_count` tensors of state for each parameter, zero at first. All parameters must have one
   /// type and device. Throws Error for none, and for a bad lr.
   Optimizer(std::string name, Parameters parameters, double lr, int state_count);
-  /// Called once a step before the updates; steps() counts the one under way.
-  virtual void prepare() = 0;
   /// Updates a row of parameters that lie side by side; state[k] are the matching rows.
   virtual void update(Tensor& values, const Tensor& gradients, std::vector<Tensor>& state) = 0;
+  /// The same for the parameters of Linears, by the gradients dy^T x and the sums of dy: see
+  /// ops::linears_sgd_update.
+  virtual void update_linears(const std::vector<Tensor>& dy, const std::vector<Tensor>& x,
+                              std::vector<Tensor>& weights, std::vector<Tensor>& biases,
+                              std::vector<Tensor>& weight_state,
+                              std::vector<Tensor>& bias_state) = 0;
+  /// What an op wants for the step under way: constants(step, lr), or, in a graph under recording,
+  /// where each replay finds those of its own step.
+  template <class Constants>
+  ops::UpdateArgs<Constants> args_of_step(
+      std::function<Constants(std::int64_t step, double lr)> constants);
 
   const std::string& name() const { return name_; }
 
  private:
   bool is_laid_out() const;
   void follow_parameters();
+  void count_step();
+  /// The step in which the gradients of all parameters are those that one backward put off.
+  bool step_deferred();
+  /// Index among the parameters, or parameters().size().
+  std::size_t index_of(const std::shared_ptr<Leaf>& leaf) const;
 
   std::string name_;
   Parameters parameters_;
@@ -52,6 +76,7 @@ class Optimizer {
   std::vector<Tensor> state_;          // each laid out as the flat parameters are
   std::vector<std::int64_t> offsets_;  // of each parameter in a state tensor
   std::int64_t steps_ = 0;
+  std::vector<double> coming_lrs_;
 };
 
 using SGDOptions = math::SgdOptions;  ///< lr, momentum, dampening, weight_decay, nesterov
@@ -64,8 +89,11 @@ class SGD : public Optimizer {
   explicit SGD(Parameters parameters, const SGDOptions& options = {});
 
  private:
-  void prepare() override;
   void update(Tensor& values, const Tensor& gradients, std::vector<Tensor>& state) override;
+  void update_linears(const std::vector<Tensor>& dy, const std::vector<Tensor>& x,
+                      std::vector<Tensor>& weights, std::vector<Tensor>& biases,
+                      std::vector<Tensor>& weight_state, std::vector<Tensor>& bias_state) override;
+  ops::SgdArgs args();
 
   SGDOptions options_;
 };
@@ -91,12 +119,13 @@ class Adam : public Optimizer {
   Adam(std::string name, Parameters parameters, const AdamOptions& options);
 
  private:
-  void prepare() override;
   void update(Tensor& values, const Tensor& gradients, std::vector<Tensor>& state) override;
+  void update_linears(const std::vector<Tensor>& dy, const std::vector<Tensor>& x,
+                      std::vector<Tensor>& weights, std::vector<Tensor>& biases,
+                      std::vector<Tensor>& weight_state, std::vector<Tensor>& bias_state) override;
+  ops::AdamArgs args();
 
   AdamOptions options_;
-  double correction1_ = 1.0;
-  double correction2_ = 1.0;
 };
 
 /// Loshchilov and Hutter, "Decoupled weight decay regularization", 2019.

@@ -1,9 +1,13 @@
+#include <algorithm>
+#include <bit>
 #include <chrono>
-#include <cmath>
 #include <cstdio>
+#include <numeric>
 #include <utility>
 
 #include <sinter/autograd/functions.h>
+#include <sinter/runtime/backend.h>
+#include <sinter/training/epoch_run.h>
 #include <sinter/training/loader.h>
 #include <sinter/training/progress.h>
 #include <sinter/training/trainer.h>
@@ -37,25 +41,81 @@ void print(const EpochReport& report, std::int64_t epochs) {
   std::fflush(stdout);
 }
 
+// The data set where its batches are gathered on the device: null where it cannot lie there, or
+// would leave too little room.
+std::unique_ptr<Dataset> resident_copy(const Dataset& data, Device device) {
+  if (device.type == DeviceType::cpu || data.bytes() == 0 ||
+      data.bytes() > backend(device.type).memory(device.index).free / 2) {
+    return nullptr;
+  }
+  return data.on(device);
+}
+
+// Steps in one graph: enough that what a replay costs the host does not count, and recording them
+// does not take long.
+std::int64_t steps_in_graph(std::int64_t steps_in_epoch) {
+  constexpr std::uint64_t most = 32;
+  return static_cast<std::int64_t>(
+      std::bit_floor(std::min(most, static_cast<std::uint64_t>(steps_in_epoch))));
+}
+
 }  // namespace
 
 Trainer::Trainer(Module& model, Loss loss, Optimizer& optimizer)
-    : model_(model), loss_(std::move(loss)), optimizer_(optimizer) {
+    : model_(model), optimizer_(optimizer), loss_(std::move(loss)), step_(model, loss_, optimizer) {
   check(loss_ != nullptr, "Trainer: the loss is empty");
 }
 
 Device Trainer::device() { return optimizer_.parameters().front().state->device; }
 
-double Trainer::step(const Batch& batch) {
-  Tape tape;
-  const Tensor loss = loss_(model_(batch.inputs), batch.targets);
-  const double value = loss.item();
-  check(std::isfinite(value), "Trainer: the loss is ", value, " at step ", optimizer_.steps() + 1,
-        " with learning rate ", optimizer_.lr(),
-        "; a smaller rate, or inputs scaled to about 1, usually help");
-  tape.backward(loss);
-  optimizer_.step();
-  return value;
+// One step after the other; a loss that is not finite is found before it has changed anything.
+void Trainer::run_eagerly(EpochRun& run, DataLoader& loader) {
+  for (const Batch& batch : loader) {
+    const double lr = run.lrs(1).front();
+    optimizer_.set_lr(lr);
+    const double loss =
+        step_.eager(batch, [&](double value) { check_loss(value, optimizer_.steps() + 1, lr); });
+    run.add(loss, batch.inputs.size(0));
+  }
+}
+
+void Trainer::run_captured(EpochRun& run, DataLoader& loader, const Dataset* resident) {
+  const auto read_now_and_then = [&] {
+    if (run.is_due()) {
+      step_.check();
+      run.read();
+    }
+  };
+  const std::int64_t batch_size = loader.options().batch_size;
+  if (resident == nullptr) {
+    for (const Batch& batch : loader) {
+      const std::vector<double> lrs = run.lrs(1);
+      optimizer_.set_lr(lrs.front());
+      run.add(step_(batch).reshape({1}), batch.inputs.size(0), lrs);
+      read_now_and_then();
+    }
+  } else {
+    const std::vector<std::int64_t> order = loader.next_order();
+    const std::span<const std::int64_t> items(order);
+    const auto n = static_cast<std::int64_t>(order.size());
+    const std::int64_t whole = n / batch_size;
+    const std::int64_t together = whole == 0 ? 1 : steps_in_graph(whole);
+    for (std::int64_t step = 0; step < loader.batches();) {
+      const std::int64_t steps = step + together <= whole ? together : 1;
+      const std::int64_t begin = step * batch_size;
+      const std::int64_t end = std::min(n, begin + steps * batch_size);
+      const std::vector<double> lrs = run.lrs(steps);
+      const Tensor losses = step_(
+          *resident,
+          items.subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(end - begin)),
+          std::min(batch_size, end - begin), lrs);
+      run.add(losses, std::min(batch_size, end - begin), lrs);
+      step += steps;
+      read_now_and_then();
+    }
+  }
+  step_.check();
+  run.read();
 }
 
 std::vector<EpochReport> Trainer::fit(const Dataset& data, const FitOptions& options) {
@@ -71,6 +131,13 @@ std::vector<EpochReport> Trainer::fit(const Dataset& data, const FitOptions& opt
   const double base_lr = optimizer_.lr();
   const auto total_steps =
       static_cast<double>(options.epochs) * static_cast<double>(loader.batches());
+  const auto lr_at = [&](std::int64_t step) {
+    return options.schedule ? base_lr * options.schedule(static_cast<double>(step) / total_steps)
+                            : optimizer_.lr();
+  };
+  step_.set_capture(options.capture);
+  step_.reset();  // what a loss of the caller's depends on may have changed
+  const auto resident = step_.captures() ? resident_copy(data, device()) : nullptr;
   std::int64_t done_steps = 0;
   std::vector<EpochReport> reports;
   const auto restore_lr = [&] { optimizer_.set_lr(base_lr); };
@@ -81,19 +148,15 @@ std::vector<EpochReport> Trainer::fit(const Dataset& data, const FitOptions& opt
       const auto start = Clock::now();
       {
         ProgressBar bar(text("epoch ", epoch, "/", options.epochs), data.size(), options.progress);
-        double weighted = 0;
-        for (const Batch& batch : loader) {
-          if (options.schedule) {
-            optimizer_.set_lr(base_lr *
-                              options.schedule(static_cast<double>(done_steps) / total_steps));
-          }
-          const std::int64_t items = batch.inputs.size(0);
-          weighted += step(batch) * static_cast<double>(items);
-          report.items += items;
-          ++done_steps;
-          bar.update(report.items, weighted / static_cast<double>(report.items));
+        EpochRun run(lr_at, done_steps, optimizer_.steps(), bar);
+        if (step_.captures()) {
+          run_captured(run, loader, resident.get());
+        } else {
+          run_eagerly(run, loader);
         }
-        report.loss = weighted / static_cast<double>(report.items);
+        done_steps = run.step();
+        report.items = run.items();
+        report.loss = run.loss();
       }
       ++epochs_done_;
       report.seconds = std::chrono::duration<double>(Clock::now() - start).count();

@@ -4,17 +4,19 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include <sinter/layers/module.h>
+#include <sinter/training/captured_step.h>
 #include <sinter/training/dataset.h>
+#include <sinter/training/loader.h>
 #include <sinter/training/optimizers.h>
 #include <sinter/training/schedules.h>
 
 namespace sinter {
 
-/// loss(output of the model, targets): a scalar that is a mean over the batch.
-using Loss = std::function<Tensor(const Tensor& output, const Tensor& targets)>;
+class EpochRun;
 
 struct Evaluation {
   std::int64_t items = 0;
@@ -39,6 +41,11 @@ struct FitOptions {
   bool drop_last = false;
   std::optional<std::uint64_t> seed = std::nullopt;  ///< of the shuffling; else global_seed()
   Schedule schedule = nullptr;                       ///< a factor on the optimizer's lr; else 1
+  /// On a device that can, steps are recorded as a graph and replayed (CapturedStep), many at a
+  /// time where the data set fits into the device's memory. The same bits come out without, but a
+  /// loss that is not finite is then found before its step has changed anything, and a loss or
+  /// module of one's own may do something else in each step.
+  bool capture = true;
   /// A moving bar on a terminal, and a line for each epoch on standard output.
   bool progress = true;
   /// Called after each epoch; false ends the run.
@@ -58,13 +65,15 @@ class Trainer {
   Evaluation evaluate(const Dataset& data, std::int64_t batch_size = 1000);
 
  private:
-  /// One forward, backward and update; the loss of the batch.
-  double step(const Batch& batch);
+  /// The steps of an epoch.
+  void run_eagerly(EpochRun& run, DataLoader& loader);
+  void run_captured(EpochRun& run, DataLoader& loader, const Dataset* resident);
   Device device();
 
   Module& model_;
-  Loss loss_;
   Optimizer& optimizer_;
+  Loss loss_;
+  CapturedStep step_;
   std::int64_t epochs_done_ = 0;  // over all calls of fit, so that each shuffles anew
 };
 

@@ -4,6 +4,7 @@
 
 #include <sinter/kernels/cpu/ops.h>
 #include <sinter/kernels/cpu/types.h>
+#include <sinter/kernels/faults.h>
 #include <sinter/runtime/parallel.h>
 
 namespace sinter::cpu {
@@ -21,8 +22,9 @@ void for_each_row(const char* op, const Tensor& source, const Tensor& indices, s
       std::max<std::int64_t>(1, parallel_grain / std::max<std::int64_t>(width, 1));
   parallel_shares(indices.numel(), grain, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t i = begin; i < end; ++i) {
-      check(is_row(index[i]), op, ": index ", index[i], " at position ", i, " is outside [0, ",
-            count, ")");
+      if (!is_row(index[i])) {
+        throw Error(index_sentence(op, {i, index[i], count}));
+      }
       constexpr std::int64_t ahead = 2;
       const std::int64_t later = i + ahead < end ? index[i + ahead] : index[i];
       row(i, index[i], is_row(later) ? later : index[i]);
@@ -66,6 +68,13 @@ void gather_rows(In rows, In indices, Out y) {
                                rows->address() + static_cast<std::size_t>(from) * width, width);
                  }
                });
+}
+
+void stack(Ins x, Out y) {
+  const std::size_t size = size_of(y->dtype());
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    std::memcpy(y->address() + i * size, x[i].address(), size);
+  }
 }
 
 }  // namespace sinter::cpu

@@ -5,6 +5,7 @@
 
 #include <sinter/kernels/cpu/ops.h>
 #include <sinter/kernels/cpu/types.h>
+#include <sinter/kernels/faults.h>
 #include <sinter/runtime/parallel.h>
 
 namespace sinter::cpu {
@@ -32,9 +33,8 @@ void check_labels(const std::vector<std::int64_t>& labels, std::int64_t classes,
   for (std::size_t row = 0; row < labels.size(); ++row) {
     const std::int64_t label = labels[row];
     if ((label < 0 || label >= classes) && label != ignore_index) {
-      const bool from_one = label == classes && std::ranges::find(labels, 0) == labels.end();
-      throw Error(text("cross_entropy: label ", label, " at row ", row, " is outside [0, ", classes,
-                       ") for ", classes, " classes", from_one ? "; labels start at 0" : ""));
+      throw Error(label_sentence({static_cast<std::int64_t>(row), label, classes},
+                                 std::ranges::find(labels, 0) != labels.end()));
     }
   }
 }
@@ -82,6 +82,18 @@ void cross_entropy(In logits, In labels, In class_weights, Out loss, Out grad,
       out[0] = static_cast<T>(std::accumulate(losses.begin(), losses.end(), 0.0) * scale);
     }
   });
+}
+
+void linear_cross_entropy(In x, In weight, In bias, In labels, In class_weights, In kept, Out loss,
+                          Out dlogits, Out dx, const ops::CrossEntropyArgs& loss_args,
+                          const ops::ActivationArgs& args) {
+  Tensor logits = Tensor::empty({x->shape().rows(), weight->size(0)}, x->dtype());
+  Tensor none;
+  linear_forward(x, weight, bias, none, logits, {});
+  cross_entropy(logits, labels, class_weights, loss, dlogits, loss_args);
+  if (dx->defined()) {
+    linear_backward_input(*dlogits, weight, kept, dx, args);
+  }
 }
 
 void mse_loss(In x, In target, Out loss, Out grad, ops::Reduction reduction) {

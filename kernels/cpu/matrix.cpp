@@ -111,4 +111,23 @@ void linear_forward(In x, In weight, In bias, Out z, Out y, const ops::Activatio
   });
 }
 
+void linear_backward_input(In dy, In weight, In kept, Out dx, const ops::ActivationArgs& args) {
+  matmul(dy, weight, *dx, {});
+  if (kept->defined()) {
+    activation_backward(kept, *dx, dx, args);
+  }
+}
+
+void weight_gradients(Ins dy, Ins x, InOuts dw, InOuts db,
+                      const std::vector<ops::WeightGradientFlags>& flags) {
+  for (std::size_t i = 0; i < dy.size(); ++i) {
+    if (dw[i].defined()) {
+      matmul(dy[i], x[i], dw[i], {.transpose_a = true, .accumulate = flags[i].accumulate_weight});
+    }
+    if (db[i].defined()) {
+      sum_to(dy[i], db[i], flags[i].accumulate_bias);
+    }
+  }
+}
+
 }  // namespace sinter::cpu

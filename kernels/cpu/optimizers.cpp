@@ -1,6 +1,7 @@
 // Parameter updates over flat buffers.
 #include <sinter/kernels/cpu/ops.h>
 #include <sinter/kernels/cpu/types.h>
+#include <sinter/kernels/one_by_one.h>
 #include <sinter/runtime/parallel.h>
 
 namespace sinter::cpu {
@@ -12,22 +13,35 @@ constexpr std::int64_t update_grain = 4 * parallel_grain;
 
 }  // namespace
 
-void sgd_update(InOut p, In g, InOut momentum, const math::SgdConstants<double>& args) {
+void sgd_update(InOut p, In g, InOut momentum, const ops::SgdArgs& args) {
   with_floating("sgd", p->dtype(), [&]<class T>(T) {
     parallel_shares(p->numel(), update_grain, [&](std::int64_t begin, std::int64_t end) {
       T* velocity = momentum->defined() ? momentum->raw<T>() + begin : nullptr;
-      kernels<T>().sgd(args, p->raw<T>() + begin, g->raw<T>() + begin, velocity, end - begin);
+      kernels<T>().sgd(args.constants, p->raw<T>() + begin, g->raw<T>() + begin, velocity,
+                       end - begin);
     });
   });
 }
 
-void adam_update(InOut p, In g, InOut m, InOut v, const math::AdamConstants<double>& args) {
+void adam_update(InOut p, In g, InOut m, InOut v, const ops::AdamArgs& args) {
   with_floating("adam", p->dtype(), [&]<class T>(T) {
     parallel_shares(p->numel(), update_grain, [&](std::int64_t begin, std::int64_t end) {
-      kernels<T>().adam(args, p->raw<T>() + begin, g->raw<T>() + begin, m->raw<T>() + begin,
-                        v->raw<T>() + begin, end - begin);
+      kernels<T>().adam(args.constants, p->raw<T>() + begin, g->raw<T>() + begin,
+                        m->raw<T>() + begin, v->raw<T>() + begin, end - begin);
     });
   });
+}
+
+void linears_sgd_update(Ins dy, Ins x, InOuts weights, InOuts biases, InOuts weight_state,
+                        InOuts bias_state, const ops::SgdArgs& args) {
+  update_one_by_one(dy, x, weights, biases, weight_state, bias_state, weight_gradients, sgd_update,
+                    args);
+}
+
+void linears_adam_update(Ins dy, Ins x, InOuts weights, InOuts biases, InOuts weight_state,
+                         InOuts bias_state, const ops::AdamArgs& args) {
+  update_one_by_one(dy, x, weights, biases, weight_state, bias_state, weight_gradients, adam_update,
+                    args);
 }
 
 }  // namespace sinter::cpu

@@ -56,15 +56,6 @@ void column_sum(const T* x, std::int64_t rows, std::int64_t n, bool accumulate, 
   });
 }
 
-bool keeps_last_dimensions(const Shape& part, const Shape& whole) {
-  for (int i = 1; i <= part.rank(); ++i) {
-    if (part[-i] != whole[-i]) {
-      return false;
-    }
-  }
-  return true;
-}
-
 }  // namespace
 
 void sum_to(In x, InOut y, bool accumulate) {

@@ -11,6 +11,21 @@
 
 namespace sinter::cuda {
 
+/// The most parameters that an activation of the list has.
+inline constexpr int most_parameters = [] {
+  int most = 1;
+  math::for_each_activation([&]<class A>() {
+    const int count = std::tuple_size_v<std::remove_cvref_t<decltype(A::fields)>>;
+    most = count > most ? count : most;
+  });
+  return most;
+}();
+
+/// The parameters of whichever activation.
+struct ActivationValues {
+  float value[most_parameters];
+};
+
 /// An activation's parameters as a kernel gets them: in float32, for a GPU converts a double as
 /// slowly as it computes eight roots.
 template <class A>
@@ -20,7 +35,19 @@ class Parameters {
 
  public:
   Parameters(const A& act) { take(act, Places{}); }
+  __device__ explicit Parameters(const ActivationValues& values) {
+    for (int i = 0; i < count; ++i) {
+      values_[i] = values.value[i];
+    }
+  }
   __device__ A activation() const { return give(Places{}); }
+  ActivationValues values() const {
+    ActivationValues all{};
+    for (int i = 0; i < count; ++i) {
+      all.value[i] = values_[i];
+    }
+    return all;
+  }
 
  private:
   template <std::size_t I>

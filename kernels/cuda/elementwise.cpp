@@ -30,13 +30,7 @@ void activation_backward(In kept, In dy, Out dx, const ops::ActivationArgs& args
 void activation_backward_bias(In kept, In dy, Out dx, InOut bias_gradient,
                               const ops::ActivationArgs& args, bool accumulate) {
   activation_backward(kept, dy, dx, args);
-  const std::int64_t columns = bias_gradient->numel();
-  const std::int64_t rows = columns == 0 ? 0 : dy->numel() / columns;
-  Tensor partial = Tensor::empty({sum_rows_blocks(rows), columns}, DType::float32, dy->device());
-  with_storage("activation", dy->dtype(), [&]<class T>(T) {
-    sum_rows(dy->device().index, dx->raw<T>(), rows, columns, partial.raw<float>(),
-             bias_gradient->raw<T>(), accumulate);
-  });
+  sum_to(*dx, bias_gradient, accumulate);
 }
 
 void dropout(In x, Out y, const ops::DropoutArgs& args) {

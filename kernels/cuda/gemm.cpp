@@ -1,12 +1,15 @@
 #include <algorithm>
+#include <cstddef>
 #include <cublas_v2.h>
 #include <limits>
 #include <map>
 #include <mutex>
 
 #include <sinter/kernels/cuda/gemm.h>
+#include <sinter/kernels/precision.h>
 #include <sinter/runtime/cuda/check.h>
 #include <sinter/runtime/error.h>
+#include <sinter/runtime/tensor.h>
 
 namespace sinter::cuda {
 namespace {
@@ -19,26 +22,60 @@ void check_blas(cublasStatus_t status, const char* call, int device) {
   }
 }
 
-// One handle for each device, never destroyed: a tensor with static lifetime may outlive it.
+// Room of the size that cuBLAS would take for itself, so that it takes nothing for a captured
+// product. If the first product is itself captured, the room is the graph's and stays so: it is
+// never given back.
+Tensor workspace(int device) {
+  int major = 0;
+  check(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device),
+        "cudaDeviceGetAttribute");
+  const std::int64_t mebibytes = major >= 9 ? 32 : 4;
+  return Tensor::empty({mebibytes << 20}, DType::uint8, Device::cuda(device));
+}
+
+struct Handle {
+  cublasHandle_t blas = nullptr;
+  cudaStream_t stream = nullptr;
+  Tensor room;
+};
+
+// One handle for each device, never destroyed: a tensor with static lifetime may outlive it. Making
+// one allocates memory, which relaxed capture (runtime/cuda/graph.cpp) allows.
 cublasHandle_t handle(int device) {
-  static auto& handles = *new std::map<int, cublasHandle_t>;
+  static auto& handles = *new std::map<int, Handle>;
   const cudaStream_t stream = use(device);
-  auto found = handles.find(device);
-  if (found == handles.end()) {
+  Handle& found = handles[device];
+  if (!found.room.defined()) {
+    found.room = workspace(device);
+  }
+  if (found.blas == nullptr) {
     cublasHandle_t made = nullptr;
     check_blas(cublasCreate(&made), "cublasCreate", device);
-    check_blas(cublasSetStream(made, stream), "cublasSetStream", device);
     // Sums of 16-bit products are float32 from end to end.
     constexpr int mode = CUBLAS_DEFAULT_MATH | CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION;
     check_blas(cublasSetMathMode(made, static_cast<cublasMath_t>(mode)), "cublasSetMathMode",
                device);
-    found = handles.emplace(device, made).first;
+    found.blas = made;
   }
-  return found->second;
+  if (found.stream != stream) {
+    found.stream = nullptr;  // in case of a failure
+    check_blas(cublasSetStream(found.blas, stream), "cublasSetStream", device);
+    // After the stream, which takes cuBLAS back to room of its own.
+    check_blas(cublasSetWorkspace(found.blas, found.room.address(), found.room.bytes()),
+               "cublasSetWorkspace", device);
+    found.stream = stream;
+  }
+  return found.blas;
 }
 
 cudaDataType_t type_of(DType dtype) {
   return dtype == DType::float32 ? CUDA_R_32F : dtype == DType::float16 ? CUDA_R_16F : CUDA_R_16BF;
+}
+
+cublasComputeType_t compute_type(DType dtype) {
+  return dtype == DType::float32 && matmul_precision() == MatmulPrecision::high
+             ? CUBLAS_COMPUTE_32F_FAST_TF32
+             : CUBLAS_COMPUTE_32F;
 }
 
 int narrow(std::int64_t size) {
@@ -66,7 +103,7 @@ void gemm(int device, DType dtype, bool transpose_a, bool transpose_b, std::int6
       cublasGemmEx(handle(device), transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N,
                    transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N, narrow(n), narrow(m), narrow(k), &one,
                    b, type, leading(transpose_b ? k : n), a, type, leading(transpose_a ? m : k),
-                   &beta, c, type, leading(n), CUBLAS_COMPUTE_32F, CUBLAS_GEMM_DEFAULT),
+                   &beta, c, type, leading(n), compute_type(dtype), CUBLAS_GEMM_DEFAULT),
       "cublasGemmEx", device);
 }
 

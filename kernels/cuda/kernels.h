@@ -1,10 +1,12 @@
-// The element-wise kernels of one storage type, over plain pointers to device memory. They are
-// compiled once for each of float, float16 and bfloat16 (kernels/cuda/typed); kernels/cuda/*.cpp
-// call them with tensors.
+// The kernels of one storage type, over plain pointers to device memory. They are compiled once for
+// each of float, float16 and bfloat16 (kernels/cuda/typed); kernels/cuda/*.cpp call them with
+// tensors.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
+#include <sinter/kernels/cuda/faults.h>
 #include <sinter/kernels/ops.h>
 
 namespace sinter::cuda {
@@ -53,12 +55,100 @@ constexpr std::int64_t sum_rows_blocks(std::int64_t rows) {
   return (rows + rows_in_group - 1) / rows_in_group;
 }
 
+/// *y = or += the sum of n elements.
+template <class T>
+void sum_all(int device, const T* x, std::int64_t n, T* y, bool accumulate);
+
+/// How the dimensions of a contiguous tensor are told apart when some are summed up: their sizes
+/// and strides, the outer ones first.
+struct Dimensions {
+  int rank = 0;
+  std::int64_t size[Shape::max_rank] = {};
+  std::int64_t stride[Shape::max_rank] = {};
+  std::int64_t count = 1;  // the product of the sizes
+
+  void add(std::int64_t of_size, std::int64_t of_stride) {
+    size[rank] = of_size;
+    stride[rank++] = of_stride;
+    count *= of_size;
+  }
+};
+/// y[i] = or += the sum of x over `summed`, for each i of `kept`.
+template <class T>
+void sum_dimensions(int device, const T* x, const Dimensions& kept, const Dimensions& summed, T* y,
+                    bool accumulate);
+
+/// Softmax of each of `rows` rows.
+template <class T>
+void softmax(int device, const T* x, std::int64_t rows, std::int64_t columns, T* y);
+template <class T>
+void argmax(int device, const T* x, std::int64_t rows, std::int64_t columns, std::int64_t* y);
+
+/// Class numbers of one of the types that they come in.
+struct Labels {
+  const void* data;
+  DType dtype;
+  std::int64_t count;
+};
+
+/// Where a loss goes: in the type of the elements, or in float32. The other is null.
+template <class T>
+struct LossPlace {
+  T* stored;
+  float* wide;
+};
+
+/// The arguments of ops::cross_entropy; class_weights and grad may be null.
+template <class T>
+struct CrossEntropy {
+  const T* logits;
+  Labels labels;
+  const T* class_weights;
+  std::int64_t classes;
+  LossPlace<T> loss;
+  T* grad;
+  ops::Reduction reduction;
+  double label_smoothing;
+  std::int64_t ignore_index;
+  FaultNote fault;
+};
+template <class T>
+void cross_entropy(int device, const CrossEntropy<T>& call);
+/// grad may be null.
+template <class T>
+void mse_loss(int device, const T* x, const T* target, std::int64_t n, LossPlace<T> loss, T* grad,
+              ops::Reduction reduction);
+
+/// Rows of a matrix of `bound` rows that are picked by index.
+struct Picked {
+  const std::int64_t* indices;
+  std::int64_t count;
+  std::int64_t bound;
+  FaultNote fault;
+};
+/// y = (x - center) * scale for the bytes of the picked rows.
+template <class T>
+void gather_normalise(int device, const Picked& picked, const std::uint8_t* bytes,
+                      std::int64_t columns, double center, double scale, T* y);
+/// The picked rows of so many bytes each.
+void gather_rows(int device, const Picked& picked, const std::byte* rows, std::int64_t row_bytes,
+                 std::byte* y);
+
+/// The constants of an update. In a captured graph `live` is where they are by the time that it
+/// runs, and `fault` its note (FaultNote): if there is anything in it, nothing is updated.
+template <class Constants>
+struct Update {
+  Constants constants;
+  const Constants* live = nullptr;
+  const std::int64_t* fault = nullptr;
+};
+using SgdUpdate = Update<math::SgdConstants<float>>;
+using AdamUpdate = Update<math::AdamConstants<float>>;
 /// `momentum` may be null: none is kept.
 template <class T>
-void sgd_update(int device, T* p, const T* g, T* momentum, std::int64_t n,
-                const math::SgdConstants<double>& args);
+void sgd_update(int device, T* p, const T* g, T* momentum, std::int64_t n, const SgdUpdate& update);
 template <class T>
 void adam_update(int device, T* p, const T* g, T* m, T* v, std::int64_t n,
-                 const math::AdamConstants<double>& args);
+                 const AdamUpdate& update);
 
 }  // namespace sinter::cuda

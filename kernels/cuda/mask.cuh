@@ -10,7 +10,9 @@
 namespace sinter::cuda {
 
 // A mask says how it is called, whether its passes are worth a second launch shape, and whether it
-// drops anything at all.
+// drops anything at all. It is made of what the launch draws, its first element, and, in a captured
+// graph, where the step is by the time that it runs. A thread calls begin() once, and hands the
+// result to group().
 
 /// The lanes of eight elements, two to a word, the low half first: kept iff at least the threshold.
 using Lanes = math::PhiloxWords;
@@ -20,7 +22,9 @@ struct NoMask {
   static constexpr std::string_view name = "no mask";
   static constexpr bool tuned = true;
   static constexpr bool drops = false;
-  NoMask(const math::DropoutMask&, std::uint64_t) {}
+  NoMask(const math::DropoutMask&, std::uint64_t, const std::uint32_t*) {}
+  struct Begun {};
+  __device__ Begun begin() const { return {}; }
 };
 
 /// MaskScheme::lanes, for element indices whose groups of eight share the upper 32 bits.
@@ -32,17 +36,20 @@ struct LanesMask {
   // Philox (kernels/math/philox.h) on the counter (g, high, call, step): the first two rounds, as
   // far as they do not depend on g. Word 0 of round 1 and its product with the multiplier of word 0
   // are constant, as is word 1.
-  std::uint32_t after_one;      // round 1, word 2: this ^ hi(m0 g)
+  std::uint32_t after_one;      // round 1, word 2: this ^ hi(m0 g); the step is in nothing else
   std::uint32_t after_two_0;    // round 2, word 0: this ^ hi(m1 w2)
   std::uint32_t after_two_2;    // round 2, word 2: this ^ lo(m0 g)
   std::uint32_t after_three_2;  // round 3, word 2: this ^ hi(m0 w0)
   math::PhiloxKey key[10];
   std::uint32_t threshold_high;  // in the upper half of a word
   std::uint32_t base;            // low 32 bits of the first element's group
+  const std::uint32_t* live;     // or null: the step, which after_one then lacks
 
   /// `first`: the index of the launch's first element; the mask drops some elements, not all.
-  LanesMask(const math::DropoutMask& mask, std::uint64_t first)
-      : threshold_high(mask.threshold << 16), base(static_cast<std::uint32_t>(first / 8)) {
+  LanesMask(const math::DropoutMask& mask, std::uint64_t first, const std::uint32_t* live_step)
+      : threshold_high(mask.threshold << 16),
+        base(static_cast<std::uint32_t>(first / 8)),
+        live(live_step) {
     math::PhiloxKey k = math::philox_key(mask.seed);
     for (math::PhiloxKey& round : key) {
       round = k;
@@ -50,7 +57,8 @@ struct LanesMask {
     }
     const auto high = static_cast<std::uint32_t>(first / 8 >> 32);
     // With g = 0 the products of g vanish, and a round gives what the others are combined with.
-    const math::PhiloxWords one = math::philox_round({{0, high, mask.call, mask.step}}, key[0]);
+    const std::uint32_t step = live == nullptr ? mask.step : 0;
+    const math::PhiloxWords one = math::philox_round({{0, high, mask.call, step}}, key[0]);
     const math::PhiloxWords two = math::philox_round({{one.word[0], one.word[1], 0, 0}}, key[1]);
     after_one = one.word[2];
     after_two_0 = two.word[0];
@@ -58,11 +66,17 @@ struct LanesMask {
     after_three_2 = two.word[3] ^ key[2].high;
   }
 
+  /// after_one with its step.
+  struct Begun {
+    std::uint32_t after_one;
+  };
+  __device__ Begun begin() const { return {live == nullptr ? after_one : after_one ^ *live}; }
+
   /// The lanes of group `g`, counted from the launch's first.
-  __device__ Lanes group(std::uint32_t g) const {
+  __device__ Lanes group(Begun begun, std::uint32_t g) const {
     constexpr std::uint64_t m0 = 0xD2511F53u, m1 = 0xCD9E8D57u;
     const std::uint64_t p = m0 * (base + g);
-    const std::uint64_t q = m1 * (after_one ^ static_cast<std::uint32_t>(p >> 32));
+    const std::uint64_t q = m1 * (begun.after_one ^ static_cast<std::uint32_t>(p >> 32));
     const std::uint32_t w0 = after_two_0 ^ static_cast<std::uint32_t>(q >> 32);
     const std::uint32_t w2 = after_two_2 ^ static_cast<std::uint32_t>(p);
     const std::uint64_t r = m0 * w0, s = m1 * w2;
@@ -90,10 +104,14 @@ struct TritonMask {
   std::uint64_t base;
   float p;
 
-  TritonMask(const math::DropoutMask& mask, std::uint64_t first)
+  /// Steps have no part in these masks.
+  TritonMask(const math::DropoutMask& mask, std::uint64_t first, const std::uint32_t*)
       : seed(mask.seed), base(first / 8 * 8), p(static_cast<float>(mask.p)) {}
 
-  __device__ Lanes group(std::uint32_t g) const {
+  struct Begun {};
+  __device__ Begun begin() const { return {}; }
+
+  __device__ Lanes group(Begun, std::uint32_t g) const {
     Lanes words;
 #pragma unroll 1
     for (int i = 0; i < 4; ++i) {

@@ -1,10 +1,20 @@
-// Matrix products, and Linear as a product and one pass after it.
+// Matrix products, and Linear forward and backward: as one kernel where it is small, else as a
+// product and one pass after it.
 #include <sinter/kernels/cuda/gemm.h>
 #include <sinter/kernels/cuda/kernels.h>
 #include <sinter/kernels/cuda/ops.h>
+#include <sinter/kernels/cuda/tile/tile.h>
 #include <sinter/kernels/cuda/types.h>
 
 namespace sinter::cuda {
+namespace {
+
+/// `rows`: x or dy.
+bool is_for_tiles(const Tensor& rows, const Tensor& weight) {
+  return tile::takes(rows, rows.shape().rows(), weight.size(1), weight.size(0));
+}
+
+}  // namespace
 
 void matmul(In a, In b, InOut c, const ops::MatmulArgs& args) {
   with_storage("matmul", c->dtype(), [&]<class T>(T) {
@@ -14,6 +24,9 @@ void matmul(In a, In b, InOut c, const ops::MatmulArgs& args) {
 }
 
 void linear_forward(In x, In weight, In bias, Out z, Out y, const ops::ActivationArgs& args) {
+  if (is_for_tiles(*x, *weight)) {
+    return tile::linear_forward(x, weight, bias, z, y, args);
+  }
   with_storage("linear", x->dtype(), [&]<class T>(T) {
     const int device = x->device().index;
     const std::int64_t columns = weight->size(0);
@@ -38,6 +51,44 @@ void linear_forward(In x, In weight, In bias, Out z, Out y, const ops::Activatio
       bias_activation(device, args, before, shift, columns, kept, y->raw<T>(), y->numel());
     }
   });
+}
+
+void linear_backward_input(In dy, In weight, In kept, Out dx, const ops::ActivationArgs& args) {
+  if (is_for_tiles(*dy, *weight)) {
+    return tile::linear_backward_input(dy, weight, kept, dx, args);
+  }
+  matmul(dy, weight, *dx, {});
+  if (kept->defined()) {
+    activation_backward(kept, *dx, dx, args);
+  }
+}
+
+bool backward_is_grouped(const Tensor& x, const Tensor& weight) { return is_for_tiles(x, weight); }
+
+void weight_gradients(Ins dy, Ins x, InOuts dw, InOuts db,
+                      const std::vector<ops::WeightGradientFlags>& flags) {
+  const auto chosen = [&](std::size_t i) {
+    return tile::takes(dy[i], dy[i].shape().rows(), x[i].shape().last(), dy[i].shape().last());
+  };
+  // In their order, for two of them may add to one gradient.
+  for (std::size_t i = 0; i < dy.size();) {
+    std::size_t end = i;
+    while (end < dy.size() && chosen(end)) {
+      ++end;
+    }
+    if (end > i) {
+      tile::weight_gradients(dy, x, dw, db, flags, i, end);
+      i = end;
+      continue;
+    }
+    if (dw[i].defined()) {
+      matmul(dy[i], x[i], dw[i], {.transpose_a = true, .accumulate = flags[i].accumulate_weight});
+    }
+    if (db[i].defined()) {
+      sum_to(dy[i], db[i], flags[i].accumulate_bias);
+    }
+    ++i;
+  }
 }
 
 }  // namespace sinter::cuda

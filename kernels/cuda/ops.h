@@ -19,7 +19,27 @@ void affine(In x, Out y, double scale, double shift);
 void accumulate(In x, InOut y);
 void matmul(In a, In b, InOut c, const ops::MatmulArgs& args);
 void linear_forward(In x, In weight, In bias, Out z, Out y, const ops::ActivationArgs& args);
-void sgd_update(InOut p, In g, InOut momentum, const math::SgdConstants<double>& args);
-void adam_update(InOut p, In g, InOut m, InOut v, const math::AdamConstants<double>& args);
+void linear_backward_input(In dy, In weight, In kept, Out dx, const ops::ActivationArgs& args);
+bool backward_is_grouped(const Tensor& x, const Tensor& weight);
+void weight_gradients(Ins dy, Ins x, InOuts dw, InOuts db,
+                      const std::vector<ops::WeightGradientFlags>& flags);
+void sum_to(In x, InOut y, bool accumulate);
+void linears_sgd_update(Ins dy, Ins x, InOuts weights, InOuts biases, InOuts weight_state,
+                        InOuts bias_state, const ops::SgdArgs& args);
+void linears_adam_update(Ins dy, Ins x, InOuts weights, InOuts biases, InOuts weight_state,
+                         InOuts bias_state, const ops::AdamArgs& args);
+void cross_entropy(In logits, In labels, In class_weights, Out loss, Out grad,
+                   const ops::CrossEntropyArgs& args);
+void linear_cross_entropy(In x, In weight, In bias, In labels, In class_weights, In kept, Out loss,
+                          Out dlogits, Out dx, const ops::CrossEntropyArgs& loss_args,
+                          const ops::ActivationArgs& args);
+void mse_loss(In x, In target, Out loss, Out grad, ops::Reduction reduction);
+void softmax(In x, Out y);
+void argmax(In x, Out y);
+void gather_normalise(In bytes, In indices, Out y, const ops::NormaliseArgs& args);
+void gather_rows(In rows, In indices, Out y);
+void stack(Ins x, Out y);
+void sgd_update(InOut p, In g, InOut momentum, const ops::SgdArgs& args);
+void adam_update(InOut p, In g, InOut m, InOut v, const ops::AdamArgs& args);
 
 }  // namespace sinter::cuda

@@ -1,22 +1,67 @@
 // Parameter updates on CUDA tensors.
-#include <sinter/kernels/cuda/kernels.h>
+#include <vector>
+
 #include <sinter/kernels/cuda/ops.h>
+#include <sinter/kernels/cuda/tile/tile.h>
 #include <sinter/kernels/cuda/types.h>
+#include <sinter/kernels/cuda/updates.h>
+#include <sinter/kernels/one_by_one.h>
 
 namespace sinter::cuda {
 
-void sgd_update(InOut p, In g, InOut momentum, const math::SgdConstants<double>& args) {
+void sgd_update(InOut p, In g, InOut momentum, const ops::SgdArgs& args) {
   with_storage("sgd", p->dtype(), [&]<class T>(T) {
     sgd_update(p->device().index, p->raw<T>(), g->raw<T>(),
-               momentum->defined() ? momentum->raw<T>() : nullptr, p->numel(), args);
+               momentum->defined() ? momentum->raw<T>() : nullptr, p->numel(), update_of(args));
   });
 }
 
-void adam_update(InOut p, In g, InOut m, InOut v, const math::AdamConstants<double>& args) {
+void adam_update(InOut p, In g, InOut m, InOut v, const ops::AdamArgs& args) {
   with_storage("adam", p->dtype(), [&]<class T>(T) {
     adam_update(p->device().index, p->raw<T>(), g->raw<T>(), m->raw<T>(), v->raw<T>(), p->numel(),
-                args);
+                update_of(args));
   });
+}
+
+namespace {
+
+// In one kernel where it has one for all of them.
+template <class Update, class Args>
+void update_linears(Ins dy, Ins x, InOuts weights, InOuts biases, InOuts weight_state,
+                    InOuts bias_state, Update update, const Args& args) {
+  std::vector<tile::UpdatedLinear> linears;
+  const std::size_t states = dy.size() == 0 ? 0 : weight_state.size() / dy.size();
+  for (std::size_t i = 0; i < dy.size(); ++i) {
+    if (!tile::takes(dy[i], dy[i].shape().rows(), weights[i].size(1), weights[i].size(0))) {
+      return update_one_by_one(dy, x, weights, biases, weight_state, bias_state, weight_gradients,
+                               update, args);
+    }
+    tile::UpdatedLinear linear{dy[i], x[i], weights[i], biases[i], {}, {}};
+    for (std::size_t k = 0; k < states; ++k) {
+      linear.weight_state[k] = weight_state[states * i + k];
+      linear.bias_state[k] = bias_state[states * i + k];
+    }
+    linears.push_back(linear);
+  }
+  tile::update_linears(linears, args);
+}
+
+}  // namespace
+
+void linears_sgd_update(Ins dy, Ins x, InOuts weights, InOuts biases, InOuts weight_state,
+                        InOuts bias_state, const ops::SgdArgs& args) {
+  const auto update = [](InOut p, In g, InOut momentum, const ops::SgdArgs& of) {
+    sgd_update(p, g, momentum, of);
+  };
+  update_linears(dy, x, weights, biases, weight_state, bias_state, update, args);
+}
+
+void linears_adam_update(Ins dy, Ins x, InOuts weights, InOuts biases, InOuts weight_state,
+                         InOuts bias_state, const ops::AdamArgs& args) {
+  const auto update = [](InOut p, In g, InOut m, InOut v, const ops::AdamArgs& of) {
+    adam_update(p, g, m, v, of);
+  };
+  update_linears(dy, x, weights, biases, weight_state, bias_state, update, args);
 }
 
 }  // namespace sinter::cuda

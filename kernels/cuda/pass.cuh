@@ -5,7 +5,10 @@
 //   static constexpr int inputs, outputs;
 //   __device__ State at(std::int64_t index) const;   what the elements from `index` on begin with
 //   __device__ void operator()(State&, const float (&x)[inputs], float (&y)[outputs]) const;
-// and is called for one element after another.
+// and is called for one element after another. One whose work depends on what is in memory when the
+// kernel begins says so:
+//   __device__ bool is_idle() const;    there is nothing to do
+//   __device__ Body begun() const;      what the rest of the thread computes with
 #pragma once
 
 #include <cstdint>
@@ -61,18 +64,19 @@ struct VectorLanes {
 // draws one group for the pair of threads that shares it, the even one that of the first vectors,
 // the odd one that of the second.
 template <class T, class Mask>
-__device__ VectorLanes<T> lanes_of(const Mask& mask, std::uint32_t group) {
+__device__ VectorLanes<T> lanes_of(const Mask& mask, typename Mask::Begun begun,
+                                   std::uint32_t group) {
   const unsigned t = threadIdx.x;
   VectorLanes<T> lanes;
   if constexpr (width<T> == 8) {
-    const Lanes drawn = mask.group(group + t);
+    const Lanes drawn = mask.group(begun, group + t);
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
       lanes.word[0][i] = drawn.word[i];
     }
   } else {
     const bool odd = (t & 1) != 0;
-    const Lanes drawn = mask.group(group + (odd ? block_threads / 2 : 0) + t / 2);
+    const Lanes drawn = mask.group(begun, group + (odd ? block_threads / 2 : 0) + t / 2);
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
       const std::uint32_t theirs = odd ? drawn.word[i] : drawn.word[2 + i];
@@ -85,7 +89,8 @@ __device__ VectorLanes<T> lanes_of(const Mask& mask, std::uint32_t group) {
 }
 
 template <class T, class Body, class Mask, int Groups>
-__device__ void whole_tile(const Pass<T, Body, Mask>& pass, std::int64_t begin) {
+__device__ void whole_tile(const Pass<T, Body, Mask>& pass, const Body& body,
+                           typename Mask::Begun begun, std::int64_t begin) {
   constexpr int vectors = 8 / width<T>;
   constexpr int stride = block_threads * width<T>;
   const std::int64_t mine = begin + static_cast<std::int64_t>(threadIdx.x) * width<T>;
@@ -104,12 +109,13 @@ __device__ void whole_tile(const Pass<T, Body, Mask>& pass, std::int64_t begin) 
   for (int g = 0; g < Groups; ++g) {
     VectorLanes<T> lanes;
     if constexpr (Mask::drops) {
-      lanes = lanes_of<T>(pass.mask, static_cast<std::uint32_t>(begin / 8) + g * block_threads);
+      lanes =
+          lanes_of<T>(pass.mask, begun, static_cast<std::uint32_t>(begin / 8) + g * block_threads);
     }
 #pragma unroll
     for (int v = 0; v < vectors; ++v) {
       const std::int64_t at = mine + (g * vectors + v) * stride;
-      auto state = pass.body.at(pass.index + at);
+      auto state = body.at(pass.index + at);
       Vector<T> y[Body::outputs];
 #pragma unroll
       for (int e = 0; e < width<T>; ++e) {
@@ -118,7 +124,7 @@ __device__ void whole_tile(const Pass<T, Body, Mask>& pass, std::int64_t begin) 
         for (int i = 0; i < Body::inputs; ++i) {
           in[i] = x[g][v][i].value[e];
         }
-        pass.body(state, in, out);
+        body(state, in, out);
         if constexpr (Mask::drops) {
           const std::uint32_t word = lanes.word[v][e / 2];
           const bool keep = e % 2 == 0 ? pass.mask.keeps_low(word) : pass.mask.keeps_high(word);
@@ -141,8 +147,8 @@ __device__ void whole_tile(const Pass<T, Body, Mask>& pass, std::int64_t begin) 
 
 // The end of a tensor, and tensors that do not lie on vectors: element by element.
 template <class T, class Body, class Mask>
-__device__ void part_of_tile(const Pass<T, Body, Mask>& pass, std::int64_t begin,
-                             std::int64_t end) {
+__device__ void part_of_tile(const Pass<T, Body, Mask>& pass, const Body& body,
+                             typename Mask::Begun begun, std::int64_t begin, std::int64_t end) {
 #pragma unroll 1
   for (std::int64_t at = begin + threadIdx.x; at < end; at += block_threads) {
     float in[Body::inputs], out[Body::outputs];
@@ -150,11 +156,11 @@ __device__ void part_of_tile(const Pass<T, Body, Mask>& pass, std::int64_t begin
     for (int i = 0; i < Body::inputs; ++i) {
       in[i] = to_float(pass.streams.in[i][at]);
     }
-    auto state = pass.body.at(pass.index + at);
-    pass.body(state, in, out);
+    auto state = body.at(pass.index + at);
+    body(state, in, out);
     if constexpr (Mask::drops) {
       const std::int64_t place = pass.skip + at;
-      const Lanes drawn = pass.mask.group(static_cast<std::uint32_t>(place / 8));
+      const Lanes drawn = pass.mask.group(begun, static_cast<std::uint32_t>(place / 8));
       const std::uint32_t left = (place & 2) != 0 ? drawn.word[1] : drawn.word[0];
       const std::uint32_t right = (place & 2) != 0 ? drawn.word[3] : drawn.word[2];
       const std::uint32_t word = (place & 4) != 0 ? right : left;
@@ -175,16 +181,37 @@ __device__ void part_of_tile(const Pass<T, Body, Mask>& pass, std::int64_t begin
 template <class Body>
 inline constexpr int least_blocks = Body::inputs == 1 ? resident_threads / block_threads : 1;
 
+template <class Body>
+inline constexpr bool begins = requires(const Body& body) {
+  body.begun();
+};
+
+template <class Body>
+__device__ decltype(auto) begun(const Body& body) {
+  if constexpr (begins<Body>) {
+    return body.begun();
+  } else {
+    return (body);
+  }
+}
+
 template <class T, class Body, class Mask, int Groups>
 __global__ void __launch_bounds__(block_threads, least_blocks<Body>)
     pass_kernel(const Pass<T, Body, Mask> pass) {
+  if constexpr (begins<Body>) {
+    if (pass.body.is_idle()) {
+      return;
+    }
+  }
+  const Body& body = begun(pass.body);
+  const auto mask_begun = pass.mask.begin();
   constexpr std::int64_t tile = block_threads * 8 * Groups;
   const std::int64_t begin = blockIdx.x * tile;
   if (pass.in_vectors && begin + tile <= pass.streams.n) {
-    whole_tile<T, Body, Mask, Groups>(pass, begin);
+    whole_tile<T, Body, Mask, Groups>(pass, body, mask_begun, begin);
   } else {
     const std::int64_t end = begin + tile < pass.streams.n ? begin + tile : pass.streams.n;
-    part_of_tile(pass, begin, end);
+    part_of_tile(pass, body, mask_begun, begin, end);
   }
 }
 
@@ -243,12 +270,14 @@ void run_pass(int device, const Streams<T, Body::inputs, Body::outputs>& whole, 
   // Within this many elements the groups of a mask share the upper half of their index.
   constexpr std::int64_t longest = std::int64_t{1} << 35;
   const cudaStream_t stream = use(device);
+  const std::uint32_t* live_step =
+      dropout.live_step.defined() ? dropout.live_step.raw<std::uint32_t>() : nullptr;
   for (std::int64_t done = 0; done < whole.n;) {
     const std::uint64_t first = dropout.first + static_cast<std::uint64_t>(done);
     const std::int64_t room = longest - static_cast<std::int64_t>(first % longest);
     const std::int64_t left = whole.n - done;
     const int skip = static_cast<int>(first % 8);
-    detail::Pass<T, Body, Mask> pass{whole, body, Mask(dropout.mask, first),
+    detail::Pass<T, Body, Mask> pass{whole, body, Mask(dropout.mask, first, live_step),
                                      done,  skip, !Mask::drops || skip == 0};
     pass.streams.n = left < room ? left : room;
     for (const T*& p : pass.streams.in) {

@@ -38,6 +38,12 @@ struct SgdConstants {
   bool nesterov;
 };
 
+// As kernels take them that compute in float32.
+SINTER_HD constexpr SgdConstants<float> narrowed(const SgdConstants<double>& c) {
+  const auto f = [](double x) { return static_cast<float>(x); };
+  return {f(c.lr), f(c.momentum), f(c.gain), f(c.weight_decay), c.nesterov};
+}
+
 template <class T>
 SINTER_HD constexpr SgdConstants<T> sgd_constants(const SgdOptions& o, bool first_step) {
   return {static_cast<T>(o.lr), static_cast<T>(o.momentum),
@@ -84,6 +90,12 @@ struct AdamConstants {
   T weight_decay;  // added to the gradient: 0 when decoupled
   T keep;          // of the parameter: 1 - lr * weight_decay when decoupled, else 1
 };
+
+SINTER_HD constexpr AdamConstants<float> narrowed(const AdamConstants<double>& c) {
+  const auto f = [](double x) { return static_cast<float>(x); };
+  return {f(c.one_minus_beta1), f(c.beta2), f(c.one_minus_beta2), f(c.step_size),
+          f(c.inverse_root),    f(c.eps),   f(c.weight_decay),    f(c.keep)};
+}
 
 // correction1 = 1 - beta1^t and correction2 = 1 - beta2^t, t counted from 1.
 template <class T>

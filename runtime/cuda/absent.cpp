@@ -42,6 +42,10 @@ const Backend cuda_backend{
     .record_event = use_event,
     .synchronize_event = use_event,
     .milliseconds = milliseconds,
+    .begin_capture = nullptr,
+    .end_capture = nullptr,
+    .replay_graph = nullptr,
+    .release_graph = nullptr,
 };
 
 }  // namespace sinter

@@ -12,4 +12,15 @@ int oldest_architecture() {
   return oldest;
 }
 
+int architecture_for(int capability) {
+  constexpr int architectures[] = {__CUDA_ARCH_LIST__};
+  int newest = 0;
+  for (const int architecture : architectures) {
+    if (architecture <= capability && architecture > newest) {
+      newest = architecture;
+    }
+  }
+  return newest;
+}
+
 }  // namespace sinter::cuda

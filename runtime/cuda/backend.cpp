@@ -1,5 +1,6 @@
 // The CUDA device: memory, copies and one stream for each GPU. A machine without driver or GPU is
 // no error until somebody asks for the device.
+#include <atomic>
 #include <cuda_runtime_api.h>
 #include <map>
 #include <mutex>
@@ -8,6 +9,7 @@
 #include <sinter/runtime/backend.h>
 #include <sinter/runtime/capture.h>
 #include <sinter/runtime/cuda/check.h>
+#include <sinter/runtime/cuda/graph.h>
 #include <sinter/runtime/cuda/presence.h>
 #include <sinter/runtime/cuda/staging.h>
 #include <sinter/runtime/error.h>
@@ -52,20 +54,57 @@ void check(cudaError_t status, const char* call) {
                                         : ""));
 }
 
+namespace {
+
+struct UsedStream {
+  cudaStream_t stream = nullptr;
+  std::uint64_t uses = 0;
+};
+
+/// The mutex is the caller's to hold.
+std::map<int, UsedStream>& streams() {
+  static auto& all = *new std::map<int, UsedStream>;
+  return all;
+}
+std::mutex streams_mutex;
+
+struct Redirected {
+  int index = -1;
+  UsedStream used;
+};
+thread_local Redirected redirected;
+
+}  // namespace
+
 cudaStream_t use(int index) {
-  static std::mutex mutex;
-  static auto& streams = *new std::map<int, cudaStream_t>;
   in_use = index;
   check(cudaSetDevice(index), "cudaSetDevice");
-  const std::scoped_lock lock(mutex);
-  const auto found = streams.find(index);
-  if (found != streams.end()) {
-    return found->second;
+  if (redirected.index == index) {
+    ++redirected.used.uses;
+    return redirected.used.stream;
   }
-  cudaStream_t stream = nullptr;
-  check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "cudaStreamCreateWithFlags");
-  streams.emplace(index, stream);
-  return stream;
+  const std::scoped_lock lock(streams_mutex);
+  UsedStream& used = streams()[index];
+  if (used.stream == nullptr) {
+    check(cudaStreamCreateWithFlags(&used.stream, cudaStreamNonBlocking),
+          "cudaStreamCreateWithFlags");
+  }
+  ++used.uses;
+  return used.stream;
+}
+
+void redirect(int index, cudaStream_t recorded) {
+  // Numbers that no other stream's uses have.
+  static std::atomic<std::uint64_t> serial{std::uint64_t{1} << 31};
+  redirected = {recorded == nullptr ? -1 : index, {recorded, ++serial << 32}};
+}
+
+std::uint64_t uses(int index) {
+  if (redirected.index == index) {
+    return redirected.used.uses;
+  }
+  const std::scoped_lock lock(streams_mutex);
+  return streams()[index].uses;
 }
 
 namespace {
@@ -181,6 +220,10 @@ const Backend cuda_backend{
     .record_event = cuda::record_event,
     .synchronize_event = cuda::synchronize_event,
     .milliseconds = cuda::milliseconds,
+    .begin_capture = cuda::begin_capture,
+    .end_capture = cuda::end_capture,
+    .replay_graph = cuda::replay_graph,
+    .release_graph = cuda::release_graph,
 };
 
 }  // namespace sinter

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <cuda_runtime_api.h>
 
 namespace sinter::cuda {
@@ -14,6 +15,14 @@ void check(cudaError_t status, const char* call);
 
 /// The stream that all work of a device runs on, and the device made current for this thread.
 cudaStream_t use(int index);
+
+/// While this thread records a graph: what use() gives it for the device instead, so that other
+/// threads' work goes on. Null ends it.
+void redirect(int index, cudaStream_t recorded);
+
+/// How often use() has been called for a device: the same number means that nothing has been put
+/// into its stream in between, for nobody keeps the stream.
+std::uint64_t uses(int index);
 
 /// Writes `count` copies of the `size` bytes at `value` (on the host) to device memory.
 void fill(int index, void* to, const void* value, std::size_t size, std::size_t count);

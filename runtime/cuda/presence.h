@@ -17,4 +17,8 @@ const Presence& presence();
 /// The oldest compute capability that device code was compiled for: 750 for 7.5.
 int oldest_architecture();
 
+/// The compute capability that the code was compiled for which a GPU of `capability` runs: 0 for
+/// none. It may be older than the GPU.
+int architecture_for(int capability);
+
 }  // namespace sinter::cuda

@@ -12,6 +12,7 @@
 #include "checks.h"
 #include "golden_file.h"
 #include <sinter/kernels/dispatch.h>
+#include <sinter/kernels/precision.h>
 #include <sinter/runtime/device.h>
 #include <sinter/runtime/error.h>
 
@@ -137,6 +138,7 @@ int main(int argc, char** argv) {
     const golden::Setup setup{golden::parse_device(device), golden::parse_dtype(dtype)};
     // What fell back to the CPU would say nothing of the device.
     sinter::set_fallback_policy(sinter::FallbackPolicy::error);
+    sinter::set_matmul_precision(sinter::MatmulPrecision::highest);
     const std::vector<golden::Group> groups = golden::read_directory(directory);
     std::cout << "golden_check: " << setup.dtype << " on " << setup.device << "\n";
     golden::Tally tally;

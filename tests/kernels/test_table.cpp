@@ -29,12 +29,18 @@ TEST_CASE("every op has a name of its own and a CPU kernel, which is the referen
                            "sum_to",
                            "matmul",
                            "linear_forward",
+                           "linear_backward_input",
+                           "weight_gradients",
+                           "linears_sgd_update",
+                           "linears_adam_update",
                            "cross_entropy",
+                           "linear_cross_entropy",
                            "mse_loss",
                            "softmax",
                            "argmax",
                            "gather_normalise",
                            "gather_rows",
+                           "stack",
                            "sgd_update",
                            "adam_update"}) {
     CAPTURE(name);
@@ -61,7 +67,10 @@ TEST_CASE("the table says of an op what the op says of itself") {
   same(ops::add);
   same(ops::matmul);
   same(ops::linear_forward);
+  same(ops::linear_backward_input);
+  same(ops::weight_gradients);
   same(ops::cross_entropy);
+  same(ops::linear_cross_entropy);
   same(ops::sgd_update);
   same(ops::adam_update);
 }

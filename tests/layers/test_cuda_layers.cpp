@@ -30,6 +30,7 @@ TEST_CASE("CUDA: a model computes what it computes on the CPU, in train and in e
     return;
   }
   const QuietFallback quiet;
+  const ExactProducts exact;
   const Tensor x = tensor({7, 3, 4}, 1, 1, DType::float32);
   for (const bool training : {true, false}) {
     CAPTURE(training);
@@ -58,6 +59,7 @@ TEST_CASE("CUDA: two eval passes are bit-equal, two training passes differ") {
     return;
   }
   const QuietFallback quiet;
+  const ExactProducts exact;
   Sequential net = build();
   net.to(Device::cuda());
   const Tensor x = tensor({7, 12}, 1, 1, DType::float32).to(Device::cuda());
@@ -71,6 +73,7 @@ TEST_CASE("CUDA: a dropout layer drops the CPU's elements in every type") {
     return;
   }
   const QuietFallback quiet;
+  const ExactProducts exact;
   for (const DType dtype : {DType::float32, DType::float16, DType::bfloat16}) {
     CAPTURE(dtype);
     const auto run = [dtype](Device device) {
@@ -97,6 +100,7 @@ TEST_CASE("CUDA: a model on one device and a batch on the other is an error that
     return;
   }
   const QuietFallback quiet;
+  const ExactProducts exact;
   const Tensor x = tensor({7, 12}, 1, 1, DType::float32);
   Sequential net = build();
   net.to(Device::cuda());

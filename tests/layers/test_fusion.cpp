@@ -173,5 +173,39 @@ TEST_CASE("a class derived from a layer keeps its own forward") {
   CHECK(same(halved(x), sigmoid(linear(x)) * 0.5));
 }
 
+TEST_CASE("cross_entropy of a model is that of its output, gradients and errors too") {
+  const Tensor x = tensor({9, 4}, 1.0, 3, DType::float32);
+  const Tensor labels = Tensor::from(std::vector<std::int64_t>{0, 1, 2, 3, 4, 0, 1, 2, 3}, {9});
+  const auto check = [&](Sequential model, const CrossEntropyOptions& options) {
+    CAPTURE(model.text());
+    const auto run = [&](bool as_one) {
+      model.generator()->set_state(3, 0);
+      Tape tape;
+      const Tensor loss = as_one ? model.cross_entropy(x, labels, options)
+                                 : cross_entropy(model(x), labels, options);
+      tape.backward(loss);
+      std::vector<std::vector<float>> out{loss.to_vector<float>()};
+      for (const NamedParameter& parameter : model.parameters()) {
+        out.push_back(parameter.grad().to_vector<float>());
+        Tensor value = parameter.value();
+        value.clear_grad();
+      }
+      return out;
+    };
+    CHECK(run(true) == run(false));
+  };
+  const CrossEntropyOptions smoothed{.label_smoothing = 0.1, .ignore_index = 2};
+  check(Sequential{Linear{4, 6}, ReLU{.drop_p = 0.3}, Linear{6, 5}}, {});
+  check(Sequential{Linear{4, 6}, Tanh{}, Linear{6, 5, {.bias = false}}}, smoothed);
+  check(Sequential{Linear{4, 5}}, smoothed);
+  check(Sequential{Linear{4, 5}, Sigmoid{}}, smoothed);  // no Linear at the end
+  check(Sequential{Linear{4, 6}, TwiceLinear{6, 5}}, {});
+
+  Sequential model{Linear{4, 6}, ReLU{}, Linear{7, 5}};
+  check_error([&] { model.cross_entropy(x, labels); }, {"layer 2 of the model", "7"});
+  Sequential few{Linear{4, 4}};
+  check_error([&] { few.cross_entropy(x, labels); }, {"cross_entropy: label 4 at row 4"});
+}
+
 }  // namespace
 }  // namespace sinter

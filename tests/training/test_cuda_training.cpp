@@ -72,6 +72,7 @@ std::vector<double> losses(Device device, int steps, MakeOptimizer make_optimize
 
 template <class MakeOptimizer>
 void check_follows_cpu(MakeOptimizer make_optimizer) {
+  const ExactProducts exact;
   const std::vector<double> there = losses(Device::cuda(), 50, make_optimizer);
   const std::vector<double> here = losses(Device::cpu(), 50, make_optimizer);
   for (std::size_t step = 0; step < here.size(); ++step) {

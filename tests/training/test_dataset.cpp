@@ -1,6 +1,7 @@
 // Data sets in memory against sums done by hand, a data set of a user's own, and what is refused.
 #include <limits>
 #include <numeric>
+#include <set>
 #include <type_traits>
 
 #include <doctest/doctest.h>
@@ -219,6 +220,58 @@ TEST_CASE("a subset is a view with an order of its own") {
   const Subset inner(part, {1});
   CHECK(inner.batch(Indices{0}).inputs.item() == doctest::Approx(0.1));
   static_assert(!std::is_constructible_v<Subset, Squares, Indices>);
+}
+
+TEST_CASE("data sets that lie on a device gather there what batch() gives") {
+  const InMemoryDataset images(
+      Tensor::from(std::vector<std::uint8_t>{0, 51, 102, 153, 204, 255}, {3, 2}),
+      Tensor::from(std::vector<std::uint8_t>{7, 8, 9}, {3}), {.mean = 0.5, .std = 0.25});
+  const TensorDataset rows(Tensor::from({1.0f, 2.0f, 3.0f}, {3, 1}), Tensor::from({4, 5, 6}, {3}));
+  const Subset last_two(images, {2, 1});
+  const Subset of_subset(last_two, {1, 0});
+  const auto check_same = [](const Dataset& data, const Indices& indices) {
+    CHECK(data.bytes() > 0);
+    for (const Device device : {Device::cpu(), Device::fake()}) {
+      const auto there = data.on(device);
+      REQUIRE(there != nullptr);
+      CHECK(there->size() == data.size());
+      const Batch expected = data.batch(indices);
+      const Batch found =
+          there->gather(Tensor::from(indices, {static_cast<std::int64_t>(indices.size())}, device));
+      CHECK(found.inputs.device() == device);
+      CHECK(found.targets.device() == device);
+      CHECK(found.inputs.to_vector<float>() == expected.inputs.to_vector<float>());
+      CHECK(found.targets.shape() == expected.targets.shape());
+      CHECK(found.targets.to(DType::int64).to_vector<std::int64_t>() ==
+            expected.targets.to(DType::int64).to_vector<std::int64_t>());
+      CHECK(there->batch(indices, Device::cpu()).inputs.to_vector<float>() ==
+            expected.inputs.to_vector<float>());
+    }
+  };
+  check_same(images, {2, 0, 2});
+  check_same(rows, {1, 2, 0});
+  check_same(last_two, {1, 0, 1});
+  check_same(of_subset, {0, 1});
+
+  const TensorDataset copy = rows;
+  TensorDataset assigned = rows;
+  const auto before = assigned.id();
+  assigned = rows;
+  CHECK(std::set{rows.id(), copy.id(), before, assigned.id()}.size() == 4);
+  CHECK(rows.id() == rows.id());
+
+  struct Augmented : TensorDataset {
+    using TensorDataset::TensorDataset;
+  };
+  CHECK(Augmented(rows.inputs(), rows.targets()).on(Device::fake()) == nullptr);
+
+  const Squares own;
+  CHECK(own.on(Device::fake()) == nullptr);
+  CHECK(own.bytes() == 0);
+  CHECK(Subset(own, {1}).on(Device::fake()) == nullptr);
+  const Tensor first = Tensor::from(Indices{0}, {1});
+  CHECK(has(error_of([&] { own.gather(first); }), "does not lie on a device"));
+  CHECK(has(error_of([&] { last_two.gather(first); }), "does not lie on a device"));
 }
 
 }  // namespace

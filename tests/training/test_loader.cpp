@@ -170,6 +170,21 @@ TEST_CASE("an epoch can be taken up in its middle") {
   CHECK(loader.epoch() == 6);
 }
 
+TEST_CASE("the order of an epoch is to be had without its batches") {
+  const Counting data(10);
+  DataLoader loader(data, {.batch_size = 3, .seed = 7});
+  CHECK(loader.next_order() == permutation(10, 7, 0));
+  CHECK(run(loader).items == permutation(10, 7, 1));
+  loader.set_epoch(5, 2);
+  const Order whole = permutation(10, 7, 5);
+  CHECK(loader.next_order() == Order(whole.begin() + 6, whole.end()));
+  CHECK(loader.epoch() == 6);
+  loader.set_epoch(5, 4);
+  CHECK(loader.next_order().empty());
+  DataLoader dropping(data, {.batch_size = 3, .shuffle = false, .drop_last = true});
+  CHECK(dropping.next_order() == Order{0, 1, 2, 3, 4, 5, 6, 7, 8});
+}
+
 TEST_CASE("a loop goes on whatever becomes of its loader") {
   const Counting data(5);
   auto at = DataLoader(data, {.batch_size = 2, .shuffle = false}).begin();

@@ -21,9 +21,11 @@ using Public = std::tuple<
     // runtime
     Tensor*, Shape*, DType*, float16*, bfloat16*, Storage*, TapeSlot*, Leaf*, Device*, DeviceType*,
     DeviceChoice*, Error*, Generator*, DropoutCall*, PoolStats*, CpuPath*,
-    Event*,
+    Event*, Graph*,
+    // kernels
+    MatmulPrecision*,
     // autograd
-    Tape*, NoTape*, Backward*, Recording*, Saved*, DropoutOptions*, CrossEntropyOptions*, MseOptions*,
+    Tape*, NoTape*, Backward*, Recording*, Saved*, Pass*, DropoutOptions*, CrossEntropyOptions*, MseOptions*,
     GradCheckOptions*, GradCheckReport*, detail::TapeScope*,
     // layers
     Module*, Members*, Parameter*, ParameterState*, NamedParameter*, Initializer*, FlatBuffer*,
@@ -33,13 +35,14 @@ using Public = std::tuple<
     // training
     Optimizer*, SGD*, Adam*, AdamW*, AdamWOptions*, Dataset*, Batch*, Subset*, TensorDataset*,
     InMemoryDataset*, InMemoryOptions*, DataLoader*, LoaderOptions*, datasets::Mnist*,
-    datasets::MnistOptions*, Trainer*, FitOptions*, EpochReport*, Evaluation*>;
+    datasets::MnistOptions*, CapturedStep*, Trainer*, FitOptions*, EpochReport*, Evaluation*>;
 // clang-format on
 static_assert(std::tuple_size_v<Public> > 60);
 
 // Not for programs: devices and capture are the library's own business, the rest helps it to print.
-const std::set<std::string> internal{"Backend", "FakeDeviceCounts", "CaptureScope", "ProgressBar",
-                                     "Table",   "TextForm"};
+const std::set<std::string> internal{
+    "Backend",           "FakeDeviceCounts", "CaptureScope", "PoolLease", "PendingGradient",
+    "DeferredGradients", "EpochRun",         "ProgressBar",  "Table",     "TextForm"};
 
 std::string read(const std::filesystem::path& path) {
   std::ifstream in(path);

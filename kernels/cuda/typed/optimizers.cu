@@ -1,69 +1,83 @@
 // Parameter updates over flat buffers, one pass for all parameters.
+#include <sinter/kernels/cuda/faults.cuh>
 #include <sinter/kernels/cuda/kernels.h>
 #include <sinter/kernels/cuda/pass.cuh>
+#include <sinter/kernels/cuda/update.cuh>
 
 namespace sinter::cuda {
 namespace {
 
-struct Sgd : Anywhere {
-  static constexpr int inputs = 2, outputs = 1;  // parameter and gradient
-  math::SgdConstants<float> constants;
-  __device__ void operator()(State&, const float (&x)[2], float (&y)[1]) const {
-    y[0] = x[0];
-    math::sgd_step(y[0], x[1], constants);
+// What each update of a graph finds out when it begins: its constants, and whether to do anything.
+template <class Rule, class Constants>
+struct Updating : Anywhere {
+  Update<Constants> update;
+
+  __device__ bool is_idle() const {
+    return update.fault != nullptr && *update.fault != no_position;
+  }
+  __device__ Rule begun() const {
+    Rule rule;
+    rule.update = {update.live != nullptr ? *update.live : update.constants};
+    return rule;
   }
 };
 
-struct SgdWithMomentum : Anywhere {
+struct Sgd : Updating<Sgd, math::SgdConstants<float>> {
+  static constexpr int inputs = 2, outputs = 1;  // parameter and gradient
+  __device__ void operator()(State&, const float (&x)[2], float (&y)[1]) const {
+    y[0] = x[0];
+    update_parameter(update.constants, x[1], y[0]);
+  }
+};
+
+struct SgdWithMomentum : Updating<SgdWithMomentum, math::SgdConstants<float>> {
   static constexpr int inputs = 3, outputs = 2;  // parameter, gradient and velocity
-  math::SgdConstants<float> constants;
   __device__ void operator()(State&, const float (&x)[3], float (&y)[2]) const {
     y[0] = x[0];
     y[1] = x[2];
-    math::sgd_step(y[0], x[1], y[1], constants);
+    update_parameter(update.constants, x[1], y[0], y[1]);
   }
 };
 
-struct Adam : Anywhere {
+struct Adam : Updating<Adam, math::AdamConstants<float>> {
   static constexpr int inputs = 4, outputs = 3;  // parameter, gradient, mean and square
-  math::AdamConstants<float> constants;
   __device__ void operator()(State&, const float (&x)[4], float (&y)[3]) const {
     y[0] = x[0];
     y[1] = x[2];
     y[2] = x[3];
-    math::adam_step(y[0], x[1], y[1], y[2], constants);
+    update_parameter(update.constants, x[1], y[0], y[1], y[2]);
   }
 };
 
-float narrow(double x) { return static_cast<float>(x); }
+template <class Rule, class Constants>
+Rule rule(const Update<Constants>& update) {
+  Rule made;
+  made.update = update;
+  return made;
+}
 
 }  // namespace
 
 template <class T>
 void sgd_update(int device, T* p, const T* g, T* momentum, std::int64_t n,
-                const math::SgdConstants<double>& c) {
-  const math::SgdConstants<float> constants{narrow(c.lr), narrow(c.momentum), narrow(c.gain),
-                                            narrow(c.weight_decay), c.nesterov};
+                const SgdUpdate& update) {
   if (momentum == nullptr) {
-    run_pass<NoMask, T>(device, {{p, g}, {p}, n}, Sgd{{}, constants}, {});
+    run_pass<NoMask, T>(device, {{p, g}, {p}, n}, rule<Sgd>(update), {});
   } else {
-    run_pass<NoMask, T>(device, {{p, g, momentum}, {p, momentum}, n},
-                        SgdWithMomentum{{}, constants}, {});
+    run_pass<NoMask, T>(device, {{p, g, momentum}, {p, momentum}, n}, rule<SgdWithMomentum>(update),
+                        {});
   }
 }
 
 template <class T>
 void adam_update(int device, T* p, const T* g, T* m, T* v, std::int64_t n,
-                 const math::AdamConstants<double>& c) {
-  const math::AdamConstants<float> constants{
-      narrow(c.one_minus_beta1), narrow(c.beta2), narrow(c.one_minus_beta2), narrow(c.step_size),
-      narrow(c.inverse_root),    narrow(c.eps),   narrow(c.weight_decay),    narrow(c.keep)};
-  run_pass<NoMask, T>(device, {{p, g, m, v}, {p, m, v}, n}, Adam{{}, constants}, {});
+                 const AdamUpdate& update) {
+  run_pass<NoMask, T>(device, {{p, g, m, v}, {p, m, v}, n}, rule<Adam>(update), {});
 }
 
 template void sgd_update(int, SINTER_STORAGE*, const SINTER_STORAGE*, SINTER_STORAGE*, std::int64_t,
-                         const math::SgdConstants<double>&);
+                         const SgdUpdate&);
 template void adam_update(int, SINTER_STORAGE*, const SINTER_STORAGE*, SINTER_STORAGE*,
-                          SINTER_STORAGE*, std::int64_t, const math::AdamConstants<double>&);
+                          SINTER_STORAGE*, std::int64_t, const AdamUpdate&);
 
 }  // namespace sinter::cuda

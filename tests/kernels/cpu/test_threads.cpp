@@ -175,6 +175,31 @@ class Runs {
       ops::linear_forward(tall, square, none, none, high, args);
       return Results{z, wide, high};
     });
+    backward(square, tall);
+  }
+
+  void backward(const Tensor& square, const Tensor& tall) {
+    const ops::ActivationArgs args{.act = math::Tanh{},
+                                   .dropout = {math::dropout_mask(0.5, 1, 0, 0), 3}};
+    add(ops::linear_backward_input, [=] {
+      Tensor dx = empty({1203, 403});
+      ops::linear_backward_input(tall, square, tall, dx, args);
+      return Results{dx};
+    });
+    add(ops::weight_gradients, [=] {
+      std::vector<Tensor> dw{empty({403, 403}), empty({403, 403})};
+      std::vector<Tensor> db{empty({403}), empty({403})};
+      ops::weight_gradients(std::vector{tall, square}, std::vector{tall, square}, dw, db,
+                            {{}, {true, true}});
+      return Results{dw[0], dw[1], db[0], db[1]};
+    });
+    const Tensor labels = random_integers<std::int64_t>({1203}, numbers_, 0, 402);
+    add(ops::linear_cross_entropy, [=] {
+      Tensor loss = empty({}), dlogits = empty({1203, 403}), dx = empty({1203, 403}), none;
+      ops::linear_cross_entropy(tall, square, none, labels, none, tall, loss, dlogits, dx, {},
+                                args);
+      return Results{loss, dlogits, dx};
+    });
   }
 
   void losses() {
@@ -224,6 +249,12 @@ class Runs {
       ops::gather_rows(bytes, indices, y);
       return Results{y};
     });
+    const std::vector<Tensor> scalars{random({}), random({}), random({1})};
+    add(ops::stack, [=] {
+      Tensor y = empty({3});
+      ops::stack(scalars, y);
+      return Results{y};
+    });
   }
 
   void optimizers() {
@@ -244,6 +275,33 @@ class Runs {
       Tensor square = v.clone();
       ops::adam_update(parameter, g, mean, square, math::adam_constants<double>({}, 0.5, 0.1));
       return Results{parameter, mean, square};
+    });
+    const std::vector<Tensor> dy{random({301, 65}), random({301, 9})};
+    const std::vector<Tensor> x{random({301, 130}), random({301, 65})};
+    const Results weights{random({65, 130}), random({9, 65})}, biases{random({65}), Tensor{}};
+    const Results squares{random_tensor<T>({65, 130}, numbers_, 0, 1),
+                          random_tensor<T>({9, 65}, numbers_, 0, 1)};
+    const Tensor bias_square = random_tensor<T>({65}, numbers_, 0, 1);
+    const auto clones = [](const Results& tensors) {
+      Results out;
+      for (const Tensor& tensor : tensors) {
+        out.push_back(tensor.defined() ? tensor.clone() : Tensor{});
+      }
+      return out;
+    };
+    add(ops::linears_sgd_update, [=] {
+      Results w = clones(weights), b = clones(biases), none;
+      ops::linears_sgd_update(dy, x, w, b, none, none,
+                              math::sgd_constants<double>({.lr = 0.1}, false));
+      return Results{w[0], b[0], w[1]};
+    });
+    add(ops::linears_adam_update, [=] {
+      Results w = clones(weights), b = clones(biases);
+      Results w_state = clones({weights[0], squares[0], weights[1], squares[1]});
+      Results b_state = clones({biases[0], bias_square, Tensor{}, Tensor{}});
+      ops::linears_adam_update(dy, x, w, b, w_state, b_state,
+                               math::adam_constants<double>({}, 0.5, 0.1));
+      return Results{w[0], b[0], w[1], w_state[0], w_state[3], b_state[0]};
     });
   }
 

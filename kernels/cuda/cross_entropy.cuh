@@ -1,0 +1,55 @@
+// What the kernels of softmax cross entropy share.
+#pragma once
+
+#include <cstdint>
+
+#include <sinter/kernels/cuda/kernels.h>
+
+namespace sinter::cuda {
+
+/// Labels of any type.
+struct LabelValues {
+  Labels labels;
+  __device__ std::int64_t operator[](std::int64_t row) const {
+    switch (labels.dtype) {
+      case DType::int64:
+        return static_cast<const std::int64_t*>(labels.data)[row];
+      case DType::int32:
+        return static_cast<const std::int32_t*>(labels.data)[row];
+      default:
+        return static_cast<const std::uint8_t*>(labels.data)[row];
+    }
+  }
+};
+
+/// The gradient of one row's logits. `rest`: the sum of e^(x - largest) without the largest's own,
+/// `others`: without the label's; `weights`: the sum of class weights, where there is smoothing;
+/// `sharp`: the label's weight times 1 - label_smoothing.
+class RowSlope {
+ public:
+  __device__ RowSlope(float rest, float others, float weights, float sharp, float smooth,
+                      float scale)
+      : inverse_sum_(1 / (1 + rest)),
+        per_exponential_((sharp + smooth * weights) * inverse_sum_ * scale),
+        per_weight_(smooth * scale),
+        others_(others),
+        weights_(weights),
+        sharp_(sharp),
+        smooth_(smooth),
+        scale_(scale) {}
+
+  /// `e`: e^(x - largest); `weight`: the class's, 0 without smoothing.
+  __device__ float beside(float e, float weight) const {
+    return e * per_exponential_ - per_weight_ * weight;
+  }
+  // Of the sum of the others, not p - 1, which would cancel in a network sure of its answer.
+  __device__ float at_label(float e, float weight) const {
+    return (smooth_ * (e * inverse_sum_ * weights_ - weight) - sharp_ * (others_ * inverse_sum_)) *
+           scale_;
+  }
+
+ private:
+  float inverse_sum_, per_exponential_, per_weight_, others_, weights_, sharp_, smooth_, scale_;
+};
+
+}  // namespace sinter::cuda

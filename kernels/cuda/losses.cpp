@@ -1,0 +1,93 @@
+// Losses of CUDA tensors, which write their own gradient.
+#include <algorithm>
+
+#include <sinter/kernels/cuda/faults.h>
+#include <sinter/kernels/cuda/kernels.h>
+#include <sinter/kernels/cuda/ops.h>
+#include <sinter/kernels/cuda/tile/head.h>
+#include <sinter/kernels/cuda/types.h>
+
+namespace sinter::cuda {
+namespace {
+
+template <class T>
+LossPlace<T> place_of(const char* op, const Tensor& loss) {
+  if (loss.dtype() == dtype_of<T>) {
+    return {loss.raw<T>(), nullptr};
+  }
+  sinter::check(loss.dtype() == DType::float32, op, ": the loss of ", dtype_of<T>,
+                " elements must be ", dtype_of<T>, " or float32, got ", loss.dtype());
+  return {nullptr, loss.raw<float>()};
+}
+
+template <class T>
+const T* read_or_null(const In& tensor) {
+  return tensor->defined() ? tensor->raw<T>() : nullptr;
+}
+
+/// All but logits and their number.
+template <class T>
+CrossEntropy<T> call_of(const In& labels, const In& class_weights, const Out& loss, const Out& grad,
+                        const ops::CrossEntropyArgs& args, const FaultPlace& fault) {
+  return {.logits = nullptr,
+          .labels = {labels->address(), labels->dtype(), labels->numel()},
+          .class_weights = read_or_null<T>(class_weights),
+          .classes = 0,
+          .loss = place_of<T>("cross_entropy", *loss),
+          .grad = grad->defined() ? grad->raw<T>() : nullptr,
+          .reduction = args.reduction,
+          .label_smoothing = args.label_smoothing,
+          .ignore_index = args.ignore_index,
+          .fault = fault.note()};
+}
+
+void refuse_bad_labels(const FaultPlace& fault, const Tensor& labels) {
+  if (const auto found = fault.found()) {
+    const auto all = labels.detach().to(Device::cpu()).to(DType::int64).to_vector<std::int64_t>();
+    throw Error(label_sentence(*found, std::ranges::find(all, 0) != all.end()));
+  }
+}
+
+}  // namespace
+
+void cross_entropy(In logits, In labels, In class_weights, Out loss, Out grad,
+                   const ops::CrossEntropyArgs& args) {
+  const FaultPlace fault(logits->device());
+  with_storage("cross_entropy", logits->dtype(), [&]<class T>(T) {
+    CrossEntropy<T> call = call_of<T>(labels, class_weights, loss, grad, args, fault);
+    call.logits = logits->raw<T>();
+    call.classes = logits->shape().last();
+    cross_entropy(logits->device().index, call);
+  });
+  refuse_bad_labels(fault, *labels);
+}
+
+void linear_cross_entropy(In x, In weight, In bias, In labels, In class_weights, In kept, Out loss,
+                          Out dlogits, Out dx, const ops::CrossEntropyArgs& loss_args,
+                          const ops::ActivationArgs& args) {
+  if (tile::takes_head(*x, *weight)) {
+    const FaultPlace fault(x->device());
+    CrossEntropy<float> call =
+        call_of<float>(labels, class_weights, loss, dlogits, loss_args, fault);
+    call.classes = weight->size(0);
+    tile::linear_cross_entropy(x, weight, bias, kept, dx, call,
+                               {*labels, *class_weights, *loss, *dlogits}, args);
+    return refuse_bad_labels(fault, *labels);
+  }
+  Tensor logits = Tensor::empty({x->shape().rows(), weight->size(0)}, x->dtype(), x->device());
+  Tensor none;
+  linear_forward(x, weight, bias, none, logits, {});
+  cross_entropy(logits, labels, class_weights, loss, dlogits, loss_args);
+  if (dx->defined()) {
+    linear_backward_input(*dlogits, weight, kept, dx, args);
+  }
+}
+
+void mse_loss(In x, In target, Out loss, Out grad, ops::Reduction reduction) {
+  with_storage("mse_loss", x->dtype(), [&]<class T>(T) {
+    mse_loss(x->device().index, x->raw<T>(), target->raw<T>(), x->numel(),
+             place_of<T>("mse_loss", *loss), grad->defined() ? grad->raw<T>() : nullptr, reduction);
+  });
+}
+
+}  // namespace sinter::cuda

@@ -1,0 +1,48 @@
+// Sums, softmax and argmax of CUDA tensors.
+#include <sinter/kernels/cuda/kernels.h>
+#include <sinter/kernels/cuda/ops.h>
+#include <sinter/kernels/cuda/types.h>
+#include <sinter/kernels/strides.h>
+
+namespace sinter::cuda {
+
+void sum_to(In x, InOut y, bool accumulate) {
+  with_storage("sum_to", x->dtype(), [&]<class T>(T) {
+    const int device = x->device().index;
+    if (y->numel() == 1) {
+      sum_all(device, x->raw<T>(), x->numel(), y->raw<T>(), accumulate);
+      return;
+    }
+    if (keeps_last_dimensions(y->shape(), x->shape())) {
+      const std::int64_t columns = y->numel();
+      const std::int64_t rows = columns == 0 ? 0 : x->numel() / columns;
+      const Tensor partial =
+          Tensor::empty({sum_rows_blocks(rows), columns}, DType::float32, x->device());
+      sum_rows(device, x->raw<T>(), rows, columns, partial.raw<float>(), y->raw<T>(), accumulate);
+      return;
+    }
+    Dimensions kept, summed;
+    const Broadcast to_y(y->shape(), x->shape());
+    std::int64_t stride = x->numel();
+    for (int d = 0; d < x->rank(); ++d) {
+      stride = x->size(d) == 0 ? 0 : stride / x->size(d);
+      (to_y.stride(d) == 0 ? summed : kept).add(x->size(d), stride);
+    }
+    sum_dimensions(device, x->raw<T>(), kept, summed, y->raw<T>(), accumulate);
+  });
+}
+
+void softmax(In x, Out y) {
+  with_storage("softmax", x->dtype(), [&]<class T>(T) {
+    softmax(x->device().index, x->raw<T>(), x->shape().rows(), x->shape().last(), y->raw<T>());
+  });
+}
+
+void argmax(In x, Out y) {
+  with_storage("argmax", x->dtype(), [&]<class T>(T) {
+    argmax(x->device().index, x->raw<T>(), x->shape().rows(), x->shape().last(),
+           y->raw<std::int64_t>());
+  });
+}
+
+}  // namespace sinter::cuda

@@ -1,0 +1,44 @@
+// Which tiles a product is cut into: all that is to be tuned by timing is here.
+#pragma once
+
+#include <cstdint>
+#include <type_traits>
+
+#include <sinter/kernels/cuda/tile/limits.h>
+#include <sinter/kernels/cuda/tile/problem.cuh>
+#include <sinter/kernels/cuda/tile/product.cuh>
+
+namespace sinter::cuda::tile {
+
+// <16 rows, 8 columns, warps side by side, warps along k, granules in flight>. Small tiles have
+// registers to spare for loads; a large one needs 16 warps to have as many bytes on their way. With
+// few k, registers are left for the block of the next kernel to start beside this one's.
+using SmallTile = Shape<1, 2, 1, 8, 7>;   // 16 x 16
+using ShortTile = Shape<1, 2, 1, 8, 2>;   // 16 x 16, for few k
+using LargeTile = Shape<2, 4, 1, 16, 2>;  // 32 x 32
+using WideTile = Shape<2, 4, 2, 4, 2>;    // 32 x 64
+/// The head's: all classes side by side.
+template <int classes>
+using HeadTile = Shape<1, classes / 8, 1, 8, classes <= 16 ? 4 : 2>;
+
+/// Calls f with the shape of tile for a product that is not summed up for a gradient.
+template <class F>
+void with_tile(int lines_a, int lines_b, int depth, int multiprocessors, F f) {
+  const std::int64_t small =
+      std::int64_t{divided_up(lines_a, SmallTile::m)} * divided_up(lines_b, SmallTile::n);
+  if (2 * small > 3 * multiprocessors) {
+    f(std::type_identity<LargeTile>{});
+  } else if (depth > ShortTile::in_flight * ShortTile::warps_k * granule) {
+    f(std::type_identity<SmallTile>{});
+  } else {
+    f(std::type_identity<ShortTile>{});
+  }
+}
+
+/// For weights' gradients: 32 x 32 tiles, with 16 warps, while they are one for each
+/// multiprocessor.
+constexpr bool prefers_square_tiles(std::int64_t blocks_of_square, int multiprocessors) {
+  return blocks_of_square <= multiprocessors;
+}
+
+}  // namespace sinter::cuda::tile

@@ -1,0 +1,216 @@
+// Softmax cross entropy and its gradient: a warp or a block for each row, and the last block adds
+// up the rows.
+#include <cmath>
+
+#include <sinter/kernels/cuda/cross_entropy.cuh>
+#include <sinter/kernels/cuda/faults.cuh>
+#include <sinter/kernels/cuda/kernels.h>
+#include <sinter/kernels/cuda/last_block.cuh>
+#include <sinter/kernels/cuda/loss_place.cuh>
+#include <sinter/kernels/cuda/rows.cuh>
+#include <sinter/kernels/cuda/sums.cuh>
+
+namespace sinter::cuda {
+namespace {
+
+template <class T>
+struct Rows {
+  CrossEntropy<T> call;
+  LabelValues labels;
+  float smooth;  // of each class: label_smoothing / classes
+  float sharp;   // of the label: 1 - label_smoothing
+  std::int64_t rows_of_team;
+  const double* total_weight;  // or null: each block finds it by itself
+  double* partial;
+
+  __device__ bool is_bad(std::int64_t label) const {
+    return (label < 0 || label >= call.classes) && label != call.ignore_index;
+  }
+  __device__ float weight(std::int64_t of_class) const {
+    return call.class_weights == nullptr ? 1.0f : to_float(call.class_weights[of_class]);
+  }
+  // Of a row in the mean.
+  __device__ double weight_of_row(std::int64_t row) const {
+    const std::int64_t label = labels[row];
+    return label == call.ignore_index || is_bad(label) ? 0.0 : static_cast<double>(weight(label));
+  }
+};
+
+template <class T>
+struct WeightOfRow {
+  Rows<T> rows;
+  __device__ double operator()(std::int64_t row) const { return rows.weight_of_row(row); }
+};
+
+struct Keep {
+  double* to;
+  __device__ void operator()(double value) const { *to = value; }
+};
+
+// The loss of one row, known to its whole team. With log-probabilities l, probabilities p, label t,
+// class weights w and smoothing s over C classes: loss = (1 - s) w_t (-l_t) + s / C * sum_c w_c
+// (-l_c), as torch defines it. `top` is the row's largest.
+template <class T, int threads>
+__device__ float loss_of_row(const Rows<T>& rows, std::int64_t row, std::int64_t label,
+                             const Ranked& top, float scale) {
+  using Group = Team<threads>;
+  const std::int64_t classes = rows.call.classes;
+  const T* x = rows.call.logits + row * classes;
+  // The largest adds exp(0) = 1, left to log1p: added here it would swallow the others, and the
+  // loss of a network sure of its answer would lose its digits.
+  float rest = 0, others = 0, weights = 0;
+  for (std::int64_t j = Group::rank(); j < classes; j += threads) {
+    const float e = exp_below<T>(to_float(x[j]), top.value);
+    rest += j == top.place ? 0.0f : e;
+    others += j == label ? 0.0f : e;
+    weights += rows.smooth == 0 ? 0.0f : rows.weight(j);
+  }
+  rest = Group::sum(rest);
+  others = Group::sum(others);
+  const float log_sum = log1pf(rest);
+  const float sharp = rows.sharp * rows.weight(label);
+  float loss = sharp * (log_sum - (to_float(x[label]) - top.value));
+  if (rows.smooth != 0) {
+    weights = Group::sum(weights);
+    float all = 0;
+    for (std::int64_t j = Group::rank(); j < classes; j += threads) {
+      all += rows.weight(j) * (log_sum - (to_float(x[j]) - top.value));
+    }
+    loss += rows.smooth * Group::sum(all);
+  }
+  if (rows.call.grad != nullptr) {
+    T* grad = rows.call.grad + row * classes;
+    const RowSlope slope(rest, others, weights, sharp, rows.smooth, scale);
+    for (std::int64_t j = Group::rank(); j < classes; j += threads) {
+      const float e = exp_below<T>(to_float(x[j]), top.value);
+      const float weight = rows.smooth == 0 ? 0.0f : rows.weight(j);
+      grad[j] = from_float<T>(j == label ? slope.at_label(e, weight) : slope.beside(e, weight));
+    }
+  }
+  return loss;
+}
+
+// What the gradient of a row is multiplied by, and the sum of losses.
+template <class T, int threads>
+__device__ double scale_of_rows(const Rows<T>& rows) {
+  if (rows.call.reduction != ops::Reduction::mean) {
+    return 1;
+  }
+  double total = 0;
+  if (rows.total_weight != nullptr) {
+    total = *rows.total_weight;
+  } else {
+    for (std::int64_t row = threadIdx.x; row < rows.labels.labels.count;
+         row += row_block<threads>) {
+      total += rows.weight_of_row(row);
+    }
+    total = Team<row_block<threads>>::sum(total);
+  }
+  return total == 0 ? 0.0 : 1 / total;  // with nothing to average over, loss and gradient are 0
+}
+
+template <class T, int threads>
+__global__ void __launch_bounds__(row_block<threads>) cross_entropy_kernel(const Rows<T> rows) {
+  using Group = Team<threads>;
+  constexpr int block = row_block<threads>;
+  constexpr int teams = block / threads;
+  __shared__ double losses[teams];
+  __shared__ std::int64_t bad_rows[teams];
+  const CrossEntropy<T>& call = rows.call;
+  const double scale = scale_of_rows<T, threads>(rows);
+  const std::int64_t begin =
+      (static_cast<std::int64_t>(blockIdx.x) * teams + Group::index()) * rows.rows_of_team;
+  const std::int64_t room = call.labels.count - begin;
+  double sum = 0;
+  std::int64_t bad = no_position;
+  for (std::int64_t k = 0; k < rows.rows_of_team && k < room; ++k) {
+    const std::int64_t row = begin + k;
+    const std::int64_t label = rows.labels[row];
+    const Ranked top = largest_of_row<T, threads>(call.logits + row * call.classes, call.classes);
+    const bool is_bad = rows.is_bad(label);
+    float loss = 0;
+    if (label != call.ignore_index && !is_bad) {
+      loss = loss_of_row<T, threads>(rows, row, label, top, static_cast<float>(scale));
+    } else if (call.grad != nullptr) {
+      for (std::int64_t j = Group::rank(); j < call.classes; j += threads) {
+        call.grad[row * call.classes + j] = from_float<T>(0.0f);
+      }
+    }
+    if (is_bad) {
+      bad = bad == no_position ? row : bad;
+      loss = NAN;  // for whoever reads it before the note
+    }
+    sum += loss;
+    if (call.reduction == ops::Reduction::none && Group::rank() == 0) {
+      store_loss(call.loss, row, loss);
+    }
+  }
+  if (Group::rank() == 0) {
+    losses[Group::index()] = sum;
+    bad_rows[Group::index()] = bad;
+  }
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    for (int team = 1; team < teams; ++team) {
+      sum += losses[team];
+      bad = bad_rows[team] < bad ? bad_rows[team] : bad;
+    }
+    see_bad(bad);
+    rows.partial[blockIdx.x] = sum;
+  }
+  if (!is_last_block(gridDim.x)) {
+    return;
+  }
+  double total = 0;
+  for (unsigned i = threadIdx.x; i < gridDim.x; i += block) {
+    total += rows.partial[i];
+  }
+  total = Team<block>::sum(total);
+  if (threadIdx.x == 0) {
+    note_bad(call.fault, rows.labels, call.classes);
+    if (call.reduction != ops::Reduction::none) {
+      store_loss(call.loss, 0, static_cast<float>(total * scale));
+    }
+  }
+}
+
+}  // namespace
+
+template <class T>
+void cross_entropy(int device, const CrossEntropy<T>& call) {
+  const std::int64_t count = call.labels.count;
+  const double smooth =
+      call.classes == 0 ? 0.0 : call.label_smoothing / static_cast<double>(call.classes);
+  Rows<T> rows{call,
+               {call.labels},
+               static_cast<float>(smooth),
+               static_cast<float>(1 - call.label_smoothing),
+               1,
+               nullptr,
+               nullptr};
+  // Up to so many rows, reading all labels in each block is quicker than a launch.
+  constexpr std::int64_t few = 1024;
+  Tensor total;
+  if (call.reduction == ops::Reduction::mean && count > few) {
+    total = Tensor::empty({1}, DType::float64, Device::cuda(device));
+    run_sum(device, count, WeightOfRow<T>{rows}, Keep{total.raw<double>()});
+    rows.total_weight = total.raw<double>();
+  }
+  with_team(call.classes, [&]<int threads>(std::integral_constant<int, threads>) {
+    constexpr std::int64_t teams = row_block<threads> / threads;
+    constexpr std::int64_t most_blocks = 2048;
+    rows.rows_of_team = (count + teams * most_blocks - 1) / (teams * most_blocks);
+    rows.rows_of_team = rows.rows_of_team < 1 ? 1 : rows.rows_of_team;
+    const std::int64_t of_block = teams * rows.rows_of_team;
+    const std::int64_t blocks = count == 0 ? 1 : (count + of_block - 1) / of_block;
+    const Tensor partial = Tensor::empty({blocks}, DType::float64, Device::cuda(device));
+    rows.partial = partial.raw<double>();
+    cross_entropy_kernel<T, threads>
+        <<<static_cast<unsigned>(blocks), row_block<threads>, 0, use(device)>>>(rows);
+    check(cudaGetLastError(), "cross_entropy_kernel");
+  });
+}
+
+template void cross_entropy(int, const CrossEntropy<SINTER_STORAGE>&);
+
+}  // namespace sinter::cuda

@@ -1,0 +1,97 @@
+// Softmax and argmax of rows.
+#include <sinter/kernels/cuda/kernels.h>
+#include <sinter/kernels/cuda/rows.cuh>
+#include <sinter/runtime/cuda/check.h>
+
+namespace sinter::cuda {
+namespace {
+
+template <int threads>
+__device__ std::int64_t my_row() {
+  constexpr int teams = row_block<threads> / threads;
+  return static_cast<std::int64_t>(blockIdx.x) * teams + Team<threads>::index();
+}
+
+template <class T, int threads>
+__global__ void __launch_bounds__(row_block<threads>)
+    softmax_kernel(const T* x, std::int64_t rows, std::int64_t columns, T* y) {
+  const std::int64_t row = my_row<threads>();
+  if (row >= rows) {
+    return;
+  }
+  x += row * columns;
+  y += row * columns;
+  const float most = largest_of_row<T, threads>(x, columns).value;
+  float sum = 0;
+  for (std::int64_t j = Team<threads>::rank(); j < columns; j += threads) {
+    sum += exp_below<T>(to_float(x[j]), most);
+  }
+  sum = Team<threads>::sum(sum);
+  for (std::int64_t j = Team<threads>::rank(); j < columns; j += threads) {
+    y[j] = from_float<T>(exp_below<T>(to_float(x[j]), most) / sum);
+  }
+}
+
+// NaN before all numbers, then the larger one, then the first.
+__device__ bool goes_before(const Ranked& a, const Ranked& b) {
+  const bool a_is_nan = a.value != a.value, b_is_nan = b.value != b.value;
+  if (a_is_nan != b_is_nan) {
+    return a_is_nan;
+  }
+  return a.value > b.value || ((a_is_nan || a.value == b.value) && a.place < b.place);
+}
+
+template <class T, int threads>
+__global__ void __launch_bounds__(row_block<threads>)
+    argmax_kernel(const T* x, std::int64_t rows, std::int64_t columns, std::int64_t* y) {
+  const std::int64_t row = my_row<threads>();
+  if (row >= rows) {
+    return;
+  }
+  x += row * columns;
+  Ranked best{-INFINITY, columns};
+  for (std::int64_t j = Team<threads>::rank(); j < columns; j += threads) {
+    const Ranked next{to_float(x[j]), j};
+    best = goes_before(next, best) ? next : best;
+  }
+  best = Team<threads>::all(
+      best, [](const Ranked& a, const Ranked& b) { return goes_before(b, a) ? b : a; });
+  if (Team<threads>::rank() == 0) {
+    y[row] = best.place;
+  }
+}
+
+// Calls f(team's threads, blocks) where there is anything to do.
+template <class F>
+void for_rows(std::int64_t rows, std::int64_t columns, F f) {
+  if (rows == 0 || columns == 0) {
+    return;
+  }
+  with_team(columns, [&]<int threads>(std::integral_constant<int, threads> team) {
+    constexpr std::int64_t teams = row_block<threads> / threads;
+    f(team, static_cast<unsigned>((rows + teams - 1) / teams));
+  });
+}
+
+}  // namespace
+
+template <class T>
+void softmax(int device, const T* x, std::int64_t rows, std::int64_t columns, T* y) {
+  for_rows(rows, columns, [&]<int threads>(std::integral_constant<int, threads>, unsigned blocks) {
+    softmax_kernel<T, threads><<<blocks, row_block<threads>, 0, use(device)>>>(x, rows, columns, y);
+    check(cudaGetLastError(), "softmax_kernel");
+  });
+}
+
+template <class T>
+void argmax(int device, const T* x, std::int64_t rows, std::int64_t columns, std::int64_t* y) {
+  for_rows(rows, columns, [&]<int threads>(std::integral_constant<int, threads>, unsigned blocks) {
+    argmax_kernel<T, threads><<<blocks, row_block<threads>, 0, use(device)>>>(x, rows, columns, y);
+    check(cudaGetLastError(), "argmax_kernel");
+  });
+}
+
+template void softmax(int, const SINTER_STORAGE*, std::int64_t, std::int64_t, SINTER_STORAGE*);
+template void argmax(int, const SINTER_STORAGE*, std::int64_t, std::int64_t, std::int64_t*);
+
+}  // namespace sinter::cuda

@@ -1,0 +1,246 @@
+#include <algorithm>
+#include <cstring>
+#include <optional>
+#include <typeinfo>
+#include <utility>
+
+#include <sinter/autograd/functions.h>
+#include <sinter/kernels/dispatch.h>
+#include <sinter/kernels/faults.h>
+#include <sinter/kernels/ops.h>
+#include <sinter/kernels/precision.h>
+#include <sinter/layers/losses.h>
+#include <sinter/layers/sequential.h>
+#include <sinter/runtime/graph.h>
+#include <sinter/runtime/log.h>
+#include <sinter/training/captured_step.h>
+
+namespace sinter {
+namespace {
+
+// Graphs of this many kinds are kept: full batches and the last one, for training at two sizes.
+constexpr std::size_t most_kinds = 4;
+
+Tensor stacked(const std::vector<Tensor>& scalars) {
+  Tensor out = Tensor::empty({static_cast<std::int64_t>(scalars.size())}, scalars.front().dtype(),
+                             scalars.front().device());
+  ops::stack(scalars, out);
+  return out;
+}
+
+}  // namespace
+
+CapturedStep::CapturedStep(Module& model, Loss loss, Optimizer& optimizer)
+    : model_(model), loss_(std::move(loss)), optimizer_(optimizer) {
+  sinter::check(loss_ != nullptr, "CapturedStep: the loss is empty");
+}
+
+CapturedStep::~CapturedStep() = default;
+
+void CapturedStep::reset() { recorded_.clear(); }
+
+void CapturedStep::set_capture(bool on) { capture_ = on; }
+
+Device CapturedStep::device() const { return optimizer_.parameters().front().state->device; }
+
+bool CapturedStep::captures() const { return capture_ && Graph::can_record(device()); }
+
+// By a backward of the caller's: a recorded step would add to them in each replay, or never.
+bool CapturedStep::has_gradients() const {
+  return std::ranges::any_of(optimizer_.parameters(), [](const NamedParameter& parameter) {
+    const auto& leaf = parameter.value().leaf();
+    return leaf != nullptr && leaf->fresh;
+  });
+}
+
+// A Linear at the end of a Sequential and cross entropy are one op.
+Tensor CapturedStep::loss_of(const Batch& batch) {
+  const auto* cross_entropy = loss_.target<CrossEntropyLoss>();
+  if (cross_entropy != nullptr && typeid(model_) == typeid(Sequential)) {
+    return static_cast<Sequential&>(model_).cross_entropy(batch.inputs, batch.targets,
+                                                          cross_entropy->options);
+  }
+  return loss_(model_(batch.inputs), batch.targets);
+}
+
+Tensor CapturedStep::step(const Batch& batch) {
+  Tape tape;
+  const Tensor loss = loss_of(batch);
+  tape.backward(loss);
+  optimizer_.step();
+  return loss.detach();
+}
+
+double CapturedStep::eager(const Batch& batch, const std::function<void(double)>& look) {
+  Tape tape;
+  const Tensor loss = loss_of(batch);
+  const double value = loss.item();
+  look(value);
+  tape.backward(loss);
+  optimizer_.step();
+  return value;
+}
+
+std::string CapturedStep::kind(const std::string& of_batch) {
+  const Generator& generator = *model_.generator();
+  std::string out =
+      text(of_batch, "|", model_.text(), "|", static_cast<int>(matmul_precision()), "|",
+           static_cast<const void*>(&generator), " ", generator.seed(), " ", generator.next_call());
+  detail::for_each_module(
+      model_, [&](const std::string&, Module& module) { out += module.training() ? 't' : 'e'; });
+  const auto add = [&out](const Tensor& tensor) {
+    out += text("|", static_cast<const void*>(tensor.address()), tensor.dtype());
+  };
+  for (const NamedParameter& parameter : optimizer_.parameters()) {
+    add(parameter.value());
+    out += parameter.value().requires_grad() ? "t" : "f";
+  }
+  for (const NamedParameter& parameter : model_.parameters()) {
+    add(parameter.value());
+  }
+  for (const Tensor& state : optimizer_.state()) {
+    add(state);
+  }
+  return out;
+}
+
+void CapturedStep::stay_eager(const std::string& why) {
+  capture_ = false;
+  reset();
+  optimizer_.set_coming_lrs({});
+  log::warn(text("CapturedStep: steps run eagerly, not from a graph: ", why));
+}
+
+Tensor CapturedStep::run(const std::string& of_batch, std::int64_t steps,
+                         const std::function<Tensor()>& eagerly,
+                         const std::function<void(Recorded&)>& prepare,
+                         const std::function<Tensor(Recorded&)>& body) {
+  const auto found = std::ranges::find(recorded_, kind(of_batch), &Recorded::kind);
+  if (found == recorded_.end()) {
+    const std::int64_t fallbacks = fallback_count();
+    const Tensor losses = eagerly();
+    if (fallback_count() != fallbacks) {
+      stay_eager("an op has no kernel for the device and ran on the CPU");
+    } else {
+      // What the first step allocated is part of the kind.
+      recorded_.push_front({kind(of_batch), nullptr, {}, {}, {}});
+      if (recorded_.size() > most_kinds) {
+        recorded_.pop_back();
+      }
+    }
+    return losses;
+  }
+  recorded_.splice(recorded_.begin(), recorded_, found);
+  Recorded& entry = recorded_.front();
+  if (entry.graph == nullptr) {
+    if (!fault_.defined() || fault_.device() != device()) {
+      fault_ = Graph::no_faults(device());
+    }
+    auto graph = std::make_unique<Graph>(device(), fault_);
+    prepare(entry);
+    try {
+      graph->record([&] { entry.losses = body(entry); });
+    } catch (const Error& error) {
+      optimizer_.clear_gradients();  // of a backward that was not done
+      stay_eager(error.what());
+      return eagerly();
+    } catch (...) {
+      optimizer_.clear_gradients();
+      optimizer_.set_coming_lrs({});
+      reset();
+      throw;
+    }
+    entry.graph = std::move(graph);
+    entry.kept = optimizer_.state();
+    for (const NamedParameter& parameter : optimizer_.parameters()) {
+      if (const auto& leaf = parameter.value().leaf()) {
+        entry.kept.push_back(leaf->grad);
+      }
+    }
+  } else {
+    prepare(entry);
+  }
+  entry.graph->replay();
+  replayed_ += steps;
+  return entry.losses.clone();  // the next replay overwrites its own
+}
+
+Tensor CapturedStep::operator()(const Batch& batch) {
+  if (!captures() || has_gradients()) {
+    return step(batch);
+  }
+  const std::string of_batch =
+      text(batch.inputs.dtype(), batch.inputs.shape(), batch.inputs.device(), " ",
+           batch.targets.dtype(), batch.targets.shape(), batch.targets.device());
+  return run(
+      of_batch, 1, [&] { return step(batch); },
+      [&](Recorded& entry) {
+        if (entry.graph == nullptr) {
+          entry.slots = {batch.inputs.detach().clone(), batch.targets.detach().clone()};
+        } else {
+          entry.slots.inputs.copy_from(batch.inputs.detach());
+          entry.slots.targets.copy_from(batch.targets.detach());
+        }
+      },
+      [this](Recorded& entry) { return step(entry.slots); });
+}
+
+Tensor CapturedStep::operator()(const Dataset& resident, std::span<const std::int64_t> order,
+                                std::int64_t batch_size, std::span<const double> lrs) {
+  const auto items = static_cast<std::int64_t>(order.size());
+  sinter::check(batch_size >= 1 && items >= batch_size && items % batch_size == 0,
+                "CapturedStep: ", items, " items are no whole number of batches of ", batch_size);
+  const std::int64_t steps = items / batch_size;
+  sinter::check(lrs.empty() || static_cast<std::int64_t>(lrs.size()) == steps,
+                "CapturedStep: ", steps, " steps take as many learning rates, got ", lrs.size());
+  for (const std::int64_t item : order) {
+    sinter::check(item >= 0 && item < resident.size(), "CapturedStep: item ", item,
+                  " does not exist, there are ", resident.size(), ", counted from 0");
+  }
+  const auto batch_of = [&](std::int64_t k) {
+    return order.subspan(static_cast<std::size_t>(k * batch_size),
+                         static_cast<std::size_t>(batch_size));
+  };
+  const auto eagerly = [&] {
+    std::vector<Tensor> losses;
+    for (std::int64_t k = 0; k < steps; ++k) {
+      if (!lrs.empty()) {
+        optimizer_.set_lr(lrs[static_cast<std::size_t>(k)]);
+      }
+      losses.push_back(step(resident.batch(batch_of(k), device())));
+    }
+    return stacked(losses);
+  };
+  if (!captures() || has_gradients()) {
+    return eagerly();
+  }
+  return run(
+      text(steps, " x ", batch_size, " of ", resident.id()), steps, eagerly,
+      [&](Recorded&) {
+        order_.assign(order.begin(), order.end());
+        optimizer_.set_coming_lrs({lrs.begin(), lrs.end()});
+      },
+      [&](Recorded&) {
+        Graph& graph = *Graph::recording();
+        std::vector<Tensor> losses;
+        for (std::int64_t k = 0; k < steps; ++k) {
+          const Tensor indices = graph.live(
+              {batch_size}, DType::int64, [this, first = k * batch_size](std::span<std::byte> to) {
+                std::memcpy(to.data(), order_.data() + first, to.size());
+              });
+          losses.push_back(step(resident.gather(indices)));
+        }
+        return stacked(losses);
+      });
+}
+
+void CapturedStep::check() {
+  const auto fault = fault_.defined() ? Graph::take_fault(fault_) : std::nullopt;
+  if (fault) {
+    const auto [row, label, classes] = *fault;
+    throw Error(text(label_sentence({row, label, classes}, false),
+                     "; a replayed step met it, and none has changed anything since"));
+  }
+}
+
+}  // namespace sinter

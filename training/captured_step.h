@@ -1,0 +1,99 @@
+// A training step that a GPU repeats without the host: recorded as a graph at its second call,
+// replayed from then on.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <list>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include <sinter/layers/module.h>
+#include <sinter/training/dataset.h>
+#include <sinter/training/optimizers.h>
+
+namespace sinter {
+
+class Graph;
+
+/// loss(output of the model, targets): a scalar that is a mean over the batch.
+using Loss = std::function<Tensor(const Tensor& output, const Tensor& targets)>;
+
+/// Forward, loss, backward and update:
+///
+///     CapturedStep step(model, CrossEntropyLoss{}, optimizer);
+///     for (const Batch& batch : loader) { Tensor loss = step(batch); }
+///
+/// The first call for a kind of batch runs eagerly, the second is recorded. A kind is: shapes and
+/// types, the model's text() with train or eval mode of each module, its generator, where
+/// parameters and optimizer state lie and which are trained, and the precision of products;
+/// whatever of it changes, nothing stale is replayed. A module of one's own has to show in text()
+/// all that its forward pass depends on, or reset() has to be called when it changes; so has a
+/// loss. A call that finds gradients left by a backward of one's own adds to them, eagerly.
+/// Replayed steps give the bits that eager ones give. On the CPU, and where something in the step
+/// cannot be recorded (an op without a kernel, a number read on the host), every call runs eagerly;
+/// said once.
+class CapturedStep {
+ public:
+  /// Model and optimizer must outlive it. Throws Error for an empty loss.
+  CapturedStep(Module& model, Loss loss, Optimizer& optimizer);
+  ~CapturedStep();
+  CapturedStep(const CapturedStep&) = delete;
+  CapturedStep& operator=(const CapturedStep&) = delete;
+
+  /// One step; the loss as a tensor on the device, which later steps leave alone.
+  Tensor operator()(const Batch& batch);
+  /// A step for each `batch_size` of `order`, items of a data set that lies on the model's device
+  /// (Dataset::on), in one graph; with `lrs`, a learning rate for each step. The losses [steps].
+  /// Throws Error for items that are no whole number of batches or not in the data set.
+  Tensor operator()(const Dataset& resident, std::span<const std::int64_t> order,
+                    std::int64_t batch_size, std::span<const double> lrs = {});
+
+  /// One step that is not recorded, whose loss `look` sees before it has changed anything; what it
+  /// throws ends the step. The loss.
+  double eager(const Batch& batch, const std::function<void(double loss)>& look);
+
+  /// Waits for the steps so far. Throws Error where a replayed one met a bad label, as an eager
+  /// step would have at once: since then no replayed step has changed anything.
+  void check();
+  /// Forgets what was recorded.
+  void reset();
+  /// Whether calls are recorded from now on. They are where the device can.
+  void set_capture(bool on);
+  bool captures() const;
+  /// Steps that were replayed.
+  std::int64_t replayed() const { return replayed_; }
+
+ private:
+  struct Recorded {
+    std::string kind;
+    std::unique_ptr<Graph> graph;  ///< null until the second call
+    Batch slots;                   ///< where a replay finds its batch
+    Tensor losses;
+    std::vector<Tensor> kept;  ///< what the graph writes to beside values and its own memory
+  };
+
+  Tensor loss_of(const Batch& batch);
+  Tensor step(const Batch& batch);
+  Device device() const;
+  bool has_gradients() const;
+  std::string kind(const std::string& of_batch);
+  /// Replays what was recorded for this kind of call, records it, or runs `eagerly`.
+  Tensor run(const std::string& of_batch, std::int64_t steps,
+             const std::function<Tensor()>& eagerly, const std::function<void(Recorded&)>& prepare,
+             const std::function<Tensor(Recorded&)>& body);
+  void stay_eager(const std::string& why);
+
+  Module& model_;
+  Loss loss_;
+  Optimizer& optimizer_;
+  bool capture_ = true;
+  Tensor fault_;  // of all graphs
+  std::int64_t replayed_ = 0;
+  std::list<Recorded> recorded_;     // the latest first
+  std::vector<std::int64_t> order_;  // of the replay under way
+};
+
+}  // namespace sinter

@@ -1,0 +1,50 @@
+#include <cmath>
+#include <utility>
+
+#include <sinter/runtime/error.h>
+#include <sinter/training/epoch_run.h>
+
+namespace sinter {
+
+void check_loss(double loss, std::int64_t step, double lr) {
+  check(std::isfinite(loss), "Trainer: the loss is ", loss, " at step ", step,
+        " with learning rate ", lr, "; a smaller rate, or inputs scaled to about 1, usually help");
+}
+
+std::vector<double> EpochRun::lrs(std::int64_t steps) const {
+  std::vector<double> out;
+  for (std::int64_t ahead = 0; ahead < steps; ++ahead) {
+    out.push_back(lr_at_(step_ + ahead));
+  }
+  return out;
+}
+
+void EpochRun::add(double loss, std::int64_t items) {
+  weighted_ += loss * static_cast<double>(items);
+  items_ += items;
+  ++step_;
+  ++read_;
+  bar_.update(items_, this->loss());
+}
+
+void EpochRun::add(const Tensor& losses, std::int64_t items_each, std::vector<double> lrs) {
+  step_ += losses.numel();
+  waiting_.push_back({losses, items_each, std::move(lrs)});
+}
+
+bool EpochRun::is_due() const { return Clock::now() - last_read_ > std::chrono::milliseconds(200); }
+
+void EpochRun::read() {
+  for (const Waiting& waiting : std::exchange(waiting_, {})) {
+    const auto losses = waiting.losses.to(DType::float32).to_vector<float>();
+    for (std::size_t i = 0; i < losses.size(); ++i) {
+      check_loss(losses[i], ++read_, waiting.lrs[i]);
+      weighted_ += static_cast<double>(losses[i]) * static_cast<double>(waiting.items_each);
+      items_ += waiting.items_each;
+    }
+    bar_.update(items_, loss());
+  }
+  last_read_ = Clock::now();
+}
+
+}  // namespace sinter
