@@ -11,6 +11,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include "median.h"
 #include "mlp/profile.h"
 #include "mlp/systems.h"
 #include "mlp/table.h"

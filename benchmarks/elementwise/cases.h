@@ -55,10 +55,4 @@ struct Result {
   double percent_of_copy() const { return 100 * copy_us / us * static_cast<double>(tensors()) / 2; }
 };
 
-inline double median(std::vector<double> values) {
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::ranges::nth_element(values, middle);
-  return *middle;
-}
-
 }  // namespace bench

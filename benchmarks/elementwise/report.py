@@ -2,16 +2,15 @@
 """Turns what `./run bench elementwise --json FILE` wrote into tables in docs/performance.md and docs/elementwise.svg.
 
     python3 benchmarks/elementwise/report.py FILE [--docs docs]
-
-The tables go between the two marker lines of the page; all else in it stays as it is.
 """
 import argparse
 import json
 import pathlib
 import sys
 
-BEGIN = "<!-- elementwise: what follows is written by benchmarks/elementwise/report.py -->"
-END = "<!-- elementwise: end -->"
+sys.path.insert(0, str(pathlib.Path(__file__).parents[1]))
+from page import DOCS, fill, markdown_table, versions_text
+
 COMMAND = "./run bench elementwise --attorch DIR --json FILE && python3 benchmarks/elementwise/report.py FILE"
 DIRECTIONS = ("forward", "backward")
 LABELS = {"eager": "PyTorch", "compile": "torch.compile"}
@@ -46,11 +45,6 @@ class Results:
 def power(n):
     exponent = n.bit_length() - 1
     return f"2^{exponent}" if 1 << exponent == n else str(n)
-
-
-def markdown_table(header, rows):
-    lines = [header, ["---"] * len(header), *rows]
-    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
 
 
 def labels(results):
@@ -100,9 +94,7 @@ def as_called(results):
 
 
 def block(data, results):
-    versions = ", ".join([data["versions"]["sinter"].split(",")[0]]
-                         + [f"{name} {version}" for name, version in data["versions"].items() if name != "sinter"])
-    parts = [f"{data['device']}, {data['date']}, {versions}; medians of {data['rounds']} rounds, "
+    parts = [f"{data['device']}, {data['date']}, {versions_text(data['versions'])}; medians of {data['rounds']} rounds, "
              f"dropout {results.p:g}. Made by\n\n    {COMMAND}",
              "sinter, % of the copy:", all_activations(results), smallest(results)]
     if results.peers:
@@ -179,18 +171,13 @@ def chart(results):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("results", type=pathlib.Path)
-    parser.add_argument("--docs", type=pathlib.Path, default=pathlib.Path(__file__).parents[2] / "docs")
+    parser.add_argument("--docs", type=pathlib.Path, default=DOCS)
     options = parser.parse_args()
     data = json.loads(options.results.read_text())
     results = Results(data)
-    page = options.docs / "performance.md"
-    text = page.read_text()
-    if text.count(BEGIN) != 1 or text.count(END) != 1 or text.index(BEGIN) > text.index(END):
-        sys.exit(f"report.py: {page} must hold each of these lines once, in this order:\n{BEGIN}\n{END}")
-    before, rest = text.split(BEGIN)
-    page.write_text(f"{before}{BEGIN}\n\n{block(data, results)}\n\n{END}{rest.split(END)[1]}")
+    fill(options.docs / "performance.md", "elementwise", block(data, results))
     (options.docs / "elementwise.svg").write_text(chart(results))
-    print(f"report.py: wrote {page} and {options.docs / 'elementwise.svg'}")
+    print(f"report.py: wrote {options.docs / 'elementwise.svg'}")
 
 
 if __name__ == "__main__":

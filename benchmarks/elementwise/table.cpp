@@ -1,16 +1,12 @@
 #include "table.h"
 
 #include <cstdio>
-#include <ctime>
-#include <fstream>
 #include <functional>
 #include <iterator>
 #include <set>
 
-#include <nlohmann/json.hpp>
-
+#include "../json_file.h"
 #include <sinter/runtime/build_info.h>
-#include <sinter/runtime/error.h>
 
 namespace bench {
 namespace {
@@ -104,13 +100,6 @@ void print_smallest(const std::vector<Result>& results) {
   std::printf("%s\n", line.c_str());
 }
 
-std::string today() {
-  const std::time_t now = std::time(nullptr);
-  char text[16];
-  std::strftime(text, sizeof text, "%Y-%m-%d", std::localtime(&now));
-  return text;
-}
-
 std::vector<Result> those(const std::vector<Result>& results,
                           const std::function<bool(const Result&)>& wanted) {
   std::vector<Result> found;
@@ -153,15 +142,11 @@ void write_json(const std::filesystem::path& path, const std::string& device, in
                     {"copy_us", r.copy_us},
                     {"percent_of_copy", r.percent_of_copy()}});
   }
-  const nlohmann::ordered_json all{{"device", device},
-                                   {"versions", {{"sinter", sinter::build_info()}}},
-                                   {"date", today()},
-                                   {"rounds", rounds},
-                                   {"rows", rows}};
-  std::ofstream file(path);
-  file << all.dump(1) << "\n";
-  file.close();
-  sinter::check(file.good(), "cannot write ", std::filesystem::absolute(path).string());
+  write_json_file(path, {{"device", device},
+                         {"versions", {{"sinter", sinter::build_info()}}},
+                         {"date", today()},
+                         {"rounds", rounds},
+                         {"rows", rows}});
 }
 
 }  // namespace bench

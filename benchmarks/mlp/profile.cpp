@@ -9,6 +9,7 @@
 #include <variant>
 #include <vector>
 
+#include "../median.h"
 #include "table.h"
 #include <sinter/sinter.h>
 
@@ -149,8 +150,9 @@ class Step {
       ops::adam_update(values_, gradients_, state_[0], state_[1],
                        math::adam_constants<double>({.lr = recipe_.lr}, 0.5, 0.5));
     } else {
-      ops::sgd_update(values_, gradients_, state_[0],
-                      math::sgd_constants<double>({.lr = recipe_.lr, .momentum = 0.9}, false));
+      ops::sgd_update(
+          values_, gradients_, state_[0],
+          math::sgd_constants<double>({.lr = recipe_.lr, .momentum = recipe_.momentum}, false));
     }
   }
 

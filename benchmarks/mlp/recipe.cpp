@@ -19,8 +19,8 @@ std::string words(const Recipe& recipe) {
   std::ostringstream out;
   out << "threads=" << recipe.threads << " sizes=" << sizes_text(recipe)
       << " activation=" << recipe.activation << " drop=" << recipe.drop << " batch=" << recipe.batch
-      << " optimizer=" << recipe.optimizer << " lr=" << recipe.lr << " items=" << recipe.items
-      << " load=" << (recipe.load ? 1 : 0);
+      << " optimizer=" << recipe.optimizer << " lr=" << recipe.lr << " momentum=" << recipe.momentum
+      << " items=" << recipe.items << " load=" << (recipe.load ? 1 : 0);
   return out.str();
 }
 
@@ -50,6 +50,8 @@ Recipe parse(int argc, char** argv) {
       recipe.optimizer = value;
     } else if (key == "lr") {
       recipe.lr = std::atof(value.c_str());
+    } else if (key == "momentum") {
+      recipe.momentum = std::atof(value.c_str());
     } else if (key == "items") {
       recipe.items = std::atoll(value.c_str());
     } else if (key == "load") {
@@ -65,7 +67,7 @@ Recipe parse(int argc, char** argv) {
       recipe.batch < 1) {
     std::fprintf(stderr,
                  "usage: %s data=FOLDER sizes=784-128-10 batch=32 items=60000 [threads=1] "
-                 "[activation=relu] [drop=0.1] [optimizer=sgd] [lr=0.05] [load=1]\n",
+                 "[activation=relu] [drop=0.1] [optimizer=sgd] [lr=0.05] [momentum=0.9] [load=1]\n",
                  argv[0]);
     std::exit(2);
   }

@@ -17,8 +17,9 @@ struct Recipe {
   std::string activation = "relu";       ///< relu, or gelu by erf; not behind the last layer
   double drop = 0;                       ///< dropout behind each activation
   std::int64_t batch = 1;
-  std::string optimizer = "sgd";  ///< sgd, with momentum 0.9, or adam
+  std::string optimizer = "sgd";  ///< sgd or adam
   double lr = 0.05;
+  double momentum = 0.9;   ///< of sgd
   std::int64_t items = 0;  ///< a multiple of `batch`
   /// Whether a step fetches its batch from the bytes. Else it cycles through `batches_at_hand`
   /// batches made before the clock starts, as befits a step of microseconds.

@@ -6,30 +6,13 @@
 #include <string>
 #include <vector>
 
+#include "model.h"
 #include "recipe.h"
 #include <sinter/sinter.h>
 
 using namespace sinter;
 
 namespace {
-
-Sequential make_model(const bench::Recipe& recipe) {
-  std::string layers = "flatten";
-  for (std::size_t i = 0; i + 1 < recipe.sizes.size(); ++i) {
-    layers += text(" -> linear(", recipe.sizes[i], ",", recipe.sizes[i + 1], ")");
-    if (i + 2 < recipe.sizes.size()) {
-      layers += text(" -> ", recipe.activation, "(drop_p=", recipe.drop, ")");
-    }
-  }
-  return Sequential::parse(layers);
-}
-
-std::unique_ptr<Optimizer> make_optimizer(const bench::Recipe& recipe, Sequential& model) {
-  if (recipe.optimizer == "adam") {
-    return std::make_unique<Adam>(model.parameters(), AdamOptions{.lr = recipe.lr});
-  }
-  return std::make_unique<SGD>(model.parameters(), SGDOptions{.lr = recipe.lr, .momentum = 0.9});
-}
 
 // Seconds of an epoch of steps whose batches are there already.
 double seconds_at_hand(const bench::Recipe& recipe, const InMemoryDataset& data, Sequential& model,
@@ -79,8 +62,8 @@ int main(int argc, char** argv) {
     set_num_threads(recipe.threads);
     manual_seed(7);
     const InMemoryDataset data = datasets::mnist(recipe.data).train.take(recipe.items);
-    Sequential model = make_model(recipe);
-    const auto optimizer = make_optimizer(recipe, model);
+    Sequential model = bench::make_model(recipe);
+    const auto optimizer = bench::make_optimizer(recipe, model);
     const double seconds = recipe.load ? seconds_of_epoch(recipe, data, model, *optimizer)
                                        : seconds_at_hand(recipe, data, model, *optimizer);
     std::printf("%.1f\n", static_cast<double>(recipe.items) / seconds);

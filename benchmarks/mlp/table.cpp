@@ -2,14 +2,12 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <ctime>
 #include <fstream>
 #include <thread>
 
-#include <nlohmann/json.hpp>
-
+#include "../json_file.h"
+#include "../median.h"
 #include <sinter/runtime/build_info.h>
-#include <sinter/runtime/error.h>
 
 namespace bench {
 namespace {
@@ -29,12 +27,6 @@ std::string remark(const Series& series) {
 }
 
 }  // namespace
-
-double median(std::vector<double> values) {
-  std::ranges::sort(values);
-  const std::size_t half = values.size() / 2;
-  return values.size() % 2 == 1 ? values[half] : (values[half - 1] + values[half]) / 2;
-}
 
 std::vector<Series> Comparison::best() const {
   std::vector<Series> out;
@@ -96,13 +88,10 @@ std::string machine() {
 }
 
 void write_json(const std::vector<Comparison>& comparisons, const std::string& file) {
-  nlohmann::json out;
+  nlohmann::ordered_json out;
   out["build"] = sinter::build_info();
   out["machine"] = machine();
-  char date[32];
-  const std::time_t now = std::time(nullptr);
-  std::strftime(date, sizeof(date), "%Y-%m-%d", std::gmtime(&now));
-  out["date"] = date;
+  out["date"] = today();
   for (const Comparison& comparison : comparisons) {
     for (const Series& series : comparison.series) {
       if (!series.rates.empty()) {
@@ -115,10 +104,7 @@ void write_json(const std::vector<Comparison>& comparisons, const std::string& f
       }
     }
   }
-  std::ofstream stream(file);
-  stream << out.dump(2) << "\n";
-  stream.close();
-  sinter::check(stream.good(), "cannot write ", file);
+  write_json_file(file, out);
 }
 
 }  // namespace bench

@@ -16,9 +16,6 @@ struct Series {
   std::vector<double> rates = {};  ///< samples/s, one for each round
 };
 
-/// The middle one, or the mean of the middle two.
-double median(std::vector<double> values);
-
 /// One task with one number of threads.
 struct Comparison {
   Task task;

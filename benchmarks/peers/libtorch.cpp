@@ -42,8 +42,8 @@ std::unique_ptr<torch::optim::Optimizer> make_optimizer(const bench::Recipe& rec
     return std::make_unique<torch::optim::Adam>(model->parameters(),
                                                 torch::optim::AdamOptions(recipe.lr));
   }
-  return std::make_unique<torch::optim::SGD>(model->parameters(),
-                                             torch::optim::SGDOptions(recipe.lr).momentum(0.9));
+  return std::make_unique<torch::optim::SGD>(
+      model->parameters(), torch::optim::SGDOptions(recipe.lr).momentum(recipe.momentum));
 }
 
 struct Data {

@@ -105,7 +105,7 @@ class Network:
             p -= scratch
         else:
             velocity = layer.state[0]
-            velocity *= F(0.9)
+            velocity *= F(self.recipe.momentum)
             velocity += g
             np.multiply(velocity, F(lr), out=scratch)
             p -= scratch

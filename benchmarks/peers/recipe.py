@@ -19,15 +19,18 @@ def parse(arguments):
     """The words of a recipe (benchmarks/mlp/recipe.h) as an object."""
     words = dict(word.split("=", 1) for word in arguments)
     return types.SimpleNamespace(
-        data=pathlib.Path(words["data"]),
+        data=pathlib.Path(words.get("data", ".")),
         sizes=[int(size) for size in words["sizes"].split("-")],
         activation=words.get("activation", "relu"),
         drop=float(words.get("drop", 0)),
         batch=int(words["batch"]),
         optimizer=words.get("optimizer", "sgd"),
         lr=float(words.get("lr", 0.05)),
+        momentum=float(words.get("momentum", 0.9)),
         items=int(words["items"]),
         load=words.get("load", "1") != "0",
+        dtype=words.get("dtype", "float32"),
+        flops=float(words.get("flops", 0)),
     )
 
 

@@ -22,7 +22,7 @@ def main():
         solver=recipe.optimizer,
         batch_size=recipe.batch,
         learning_rate_init=recipe.lr,
-        momentum=0.9,
+        momentum=recipe.momentum,
         nesterovs_momentum=False,
         alpha=0,
         random_state=7,

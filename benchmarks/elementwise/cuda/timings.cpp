@@ -5,6 +5,7 @@
 #include <memory>
 #include <utility>
 
+#include "../../median.h"
 #include "replay.h"
 #include <sinter/autograd/function.h>
 #include <sinter/autograd/functions.h>
