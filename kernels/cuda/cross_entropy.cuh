@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include <sinter/kernels/cuda/kernels.h>
+#include <sinter/kernels/cuda/vectors.cuh>
 
 namespace sinter::cuda {
 
@@ -19,6 +20,35 @@ struct LabelValues {
       default:
         return static_cast<const std::uint8_t*>(labels.data)[row];
     }
+  }
+};
+
+/// The rows of a call, as far as their labels and class weights go.
+template <class T>
+struct LabelledRows {
+  CrossEntropy<T> call;
+  LabelValues labels;
+  float smooth;  ///< of each class: label_smoothing / classes
+  float sharp;   ///< of the label: 1 - label_smoothing
+
+  __device__ bool is_bad(std::int64_t label) const {
+    return (label < 0 || label >= call.classes) && label != call.ignore_index;
+  }
+  __device__ float weight(std::int64_t of_class) const {
+    if (call.class_weights == nullptr) {
+      return 1.0f;
+    }
+    // Past the first-level cache, for a kernel that may have started before this was written.
+    if constexpr (sizeof(T) == 4) {
+      return __ldcg(call.class_weights + of_class);
+    } else {
+      return to_float(call.class_weights[of_class]);
+    }
+  }
+  /// Of a row in the mean.
+  __device__ double weight_of_row(std::int64_t row) const {
+    const std::int64_t label = labels[row];
+    return label == call.ignore_index || is_bad(label) ? 0.0 : static_cast<double>(weight(label));
   }
 };
 

@@ -10,24 +10,7 @@
 namespace sinter::cuda::tile {
 
 /// What the rows are told. `call` has no logits: they are never stored.
-struct HeadRows {
-  CrossEntropy<float> call;
-  LabelValues labels;
-  float smooth;  // of each class: label_smoothing / classes
-  float sharp;   // of the label: 1 - label_smoothing
-
-  __device__ bool is_bad(std::int64_t label) const {
-    return (label < 0 || label >= call.classes) && label != call.ignore_index;
-  }
-  __device__ float weight(std::int64_t of_class) const {
-    return call.class_weights == nullptr ? 1.0f : __ldcg(call.class_weights + of_class);
-  }
-  /// Of a row in the mean.
-  __device__ double weight_of_row(std::int64_t row) const {
-    const std::int64_t label = labels[row];
-    return label == call.ignore_index || is_bad(label) ? 0.0 : static_cast<double>(weight(label));
-  }
-};
+using HeadRows = LabelledRows<float>;
 
 template <class Combine>
 __device__ __forceinline__ auto of_four_lanes(auto value, Combine combine) {

@@ -14,26 +14,10 @@ namespace sinter::cuda {
 namespace {
 
 template <class T>
-struct Rows {
-  CrossEntropy<T> call;
-  LabelValues labels;
-  float smooth;  // of each class: label_smoothing / classes
-  float sharp;   // of the label: 1 - label_smoothing
+struct Rows : LabelledRows<T> {
   std::int64_t rows_of_team;
   const double* total_weight;  // or null: each block finds it by itself
   double* partial;
-
-  __device__ bool is_bad(std::int64_t label) const {
-    return (label < 0 || label >= call.classes) && label != call.ignore_index;
-  }
-  __device__ float weight(std::int64_t of_class) const {
-    return call.class_weights == nullptr ? 1.0f : to_float(call.class_weights[of_class]);
-  }
-  // Of a row in the mean.
-  __device__ double weight_of_row(std::int64_t row) const {
-    const std::int64_t label = labels[row];
-    return label == call.ignore_index || is_bad(label) ? 0.0 : static_cast<double>(weight(label));
-  }
 };
 
 template <class T>
@@ -181,10 +165,10 @@ void cross_entropy(int device, const CrossEntropy<T>& call) {
   const std::int64_t count = call.labels.count;
   const double smooth =
       call.classes == 0 ? 0.0 : call.label_smoothing / static_cast<double>(call.classes);
-  Rows<T> rows{call,
-               {call.labels},
-               static_cast<float>(smooth),
-               static_cast<float>(1 - call.label_smoothing),
+  Rows<T> rows{{call,
+                {call.labels},
+                static_cast<float>(smooth),
+                static_cast<float>(1 - call.label_smoothing)},
                1,
                nullptr,
                nullptr};
