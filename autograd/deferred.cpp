@@ -71,7 +71,9 @@ void DeferredGradients::materialise() {
       x.push_back(input_of(entry));
       flags.push_back(entry.flags);
     }
-    ops::weight_gradients(dy, x, dw, db, flags);
+    if (!dy.empty()) {  // an optimizer may have taken all of it over
+      ops::weight_gradients(dy, x, dw, db, flags);
+    }
   } catch (...) {
     for_each_pending([](Leaf& leaf) { leaf.drop(); });
     throw;

@@ -1,5 +1,5 @@
-// How linears_sgd_update and linears_adam_update are computed where there is no kernel for all of
-// it: one gradient after the other, each stored and used at once.
+// How ops that are several in one are computed where a device has no kernel for all of it: one
+// after the other, each result stored and used at once.
 #pragma once
 
 #include <cstddef>
@@ -26,7 +26,24 @@ void update_one(Update update, Tensor& p, const Tensor& g, std::size_t i, const 
 
 }  // namespace detail
 
-/// `gradients` and `update` are a device's weight_gradients and sgd_update or adam_update.
+/// linear_cross_entropy by a device's linear_forward, cross_entropy and linear_backward_input.
+template <class Forward, class Entropy, class BackwardInput>
+void linear_cross_entropy_one_by_one(In x, In weight, In bias, In labels, In class_weights, In kept,
+                                     Out loss, Out dlogits, Out dx,
+                                     const ops::CrossEntropyArgs& loss_args,
+                                     const ops::ActivationArgs& args, Forward forward,
+                                     Entropy entropy, BackwardInput backward_input) {
+  Tensor logits = Tensor::empty({x->shape().rows(), weight->size(0)}, x->dtype(), x->device());
+  Tensor none;
+  forward(x, weight, bias, none, logits, ops::ActivationArgs{});
+  entropy(logits, labels, class_weights, loss, dlogits, loss_args);
+  if (dx->defined()) {
+    backward_input(*dlogits, weight, kept, dx, args);
+  }
+}
+
+/// linears_sgd_update and linears_adam_update: `gradients` and `update` are a device's
+/// weight_gradients and sgd_update or adam_update.
 template <class Gradients, class Update, class Args>
 void update_one_by_one(Ins dy, Ins x, InOuts weights, InOuts biases, InOuts weight_state,
                        InOuts bias_state, Gradients gradients, Update update, const Args& args) {

@@ -6,6 +6,7 @@
 #include <sinter/kernels/cpu/ops.h>
 #include <sinter/kernels/cpu/types.h>
 #include <sinter/kernels/faults.h>
+#include <sinter/kernels/one_by_one.h>
 #include <sinter/runtime/parallel.h>
 
 namespace sinter::cpu {
@@ -87,13 +88,9 @@ void cross_entropy(In logits, In labels, In class_weights, Out loss, Out grad,
 void linear_cross_entropy(In x, In weight, In bias, In labels, In class_weights, In kept, Out loss,
                           Out dlogits, Out dx, const ops::CrossEntropyArgs& loss_args,
                           const ops::ActivationArgs& args) {
-  Tensor logits = Tensor::empty({x->shape().rows(), weight->size(0)}, x->dtype());
-  Tensor none;
-  linear_forward(x, weight, bias, none, logits, {});
-  cross_entropy(logits, labels, class_weights, loss, dlogits, loss_args);
-  if (dx->defined()) {
-    linear_backward_input(*dlogits, weight, kept, dx, args);
-  }
+  linear_cross_entropy_one_by_one(x, weight, bias, labels, class_weights, kept, loss, dlogits, dx,
+                                  loss_args, args, linear_forward, cross_entropy,
+                                  linear_backward_input);
 }
 
 void mse_loss(In x, In target, Out loss, Out grad, ops::Reduction reduction) {

@@ -6,6 +6,7 @@
 #include <sinter/kernels/cuda/ops.h>
 #include <sinter/kernels/cuda/tile/head.h>
 #include <sinter/kernels/cuda/types.h>
+#include <sinter/kernels/one_by_one.h>
 
 namespace sinter::cuda {
 namespace {
@@ -74,13 +75,12 @@ void linear_cross_entropy(In x, In weight, In bias, In labels, In class_weights,
                                {*labels, *class_weights, *loss, *dlogits}, args);
     return refuse_bad_labels(fault, *labels);
   }
-  Tensor logits = Tensor::empty({x->shape().rows(), weight->size(0)}, x->dtype(), x->device());
-  Tensor none;
-  linear_forward(x, weight, bias, none, logits, {});
-  cross_entropy(logits, labels, class_weights, loss, dlogits, loss_args);
-  if (dx->defined()) {
-    linear_backward_input(*dlogits, weight, kept, dx, args);
-  }
+  const auto entropy = [](In logits, In of_rows, In weights, Out to, Out grad,
+                          const ops::CrossEntropyArgs& how) {
+    cross_entropy(logits, of_rows, weights, to, grad, how);
+  };
+  linear_cross_entropy_one_by_one(x, weight, bias, labels, class_weights, kept, loss, dlogits, dx,
+                                  loss_args, args, linear_forward, entropy, linear_backward_input);
 }
 
 void mse_loss(In x, In target, Out loss, Out grad, ops::Reduction reduction) {

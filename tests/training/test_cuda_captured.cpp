@@ -170,17 +170,27 @@ TEST_CASE("CUDA: the losses of the first 50 steps are the CPU's") {
   }
 }
 
+// A step that has been recorded and replayed.
+struct Replaying {
+  TensorDataset data = clouds(64, 12, 5);
+  Sequential model = small_model();
+  SGD optimizer{model.parameters(), {.lr = 0.05}};
+  CapturedStep step{model, CrossEntropyLoss{}, optimizer};
+
+  Replaying() {
+    for (int i = 0; i < 3; ++i) {
+      step(batch_at(data, 0, 16));
+    }
+    CHECK(step.replayed() == 2);
+  }
+};
+
 TEST_CASE("CUDA: a bad label in a replayed step stops the updates and becomes an error") {
   if (!has_gpu()) {
     return;
   }
-  const TensorDataset data = clouds(64, 12, 5);
-  Sequential model = small_model();
-  SGD optimizer{model.parameters(), {.lr = 0.05}};
-  CapturedStep step{model, CrossEntropyLoss{}, optimizer};
-  for (int i = 0; i < 3; ++i) {
-    step(batch_at(data, 0, 16));
-  }
+  Replaying run;
+  auto& [data, model, optimizer, step] = run;
   step.check();
   const auto before = weights(model);
   Batch bad = batch_at(data, 0, 16);
@@ -293,13 +303,8 @@ TEST_CASE("CUDA: a step that moved to the CPU runs there") {
   if (!has_gpu()) {
     return;
   }
-  const TensorDataset data = clouds(64, 12, 5);
-  Sequential model = small_model();
-  SGD optimizer{model.parameters(), {.lr = 0.05}};
-  CapturedStep step{model, CrossEntropyLoss{}, optimizer};
-  for (int i = 0; i < 3; ++i) {
-    step(batch_at(data, 0, 16));
-  }
+  Replaying run;
+  auto& [data, model, optimizer, step] = run;
   model.to(Device::cpu());
   const Batch batch = batch_at(data, 0, 16);
   for (int i = 0; i < 3; ++i) {
