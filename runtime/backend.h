@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <string>
 
 #include <sinter/runtime/device.h>
@@ -49,6 +50,13 @@ struct Backend {
   void* (*end_capture)(int index, bool keep);
   void (*replay_graph)(int index, void* graph);
   void (*release_graph)(int index, void* graph) noexcept;
+  /// Kernels that one replay launches.
+  std::int64_t (*kernels_of_graph)(void* graph);
+  /// From begin to end of a branch, what is recorded may be done beside what is recorded after it,
+  /// up to join; null where everything is done in turn.
+  void (*begin_branch)(int index);
+  void (*end_branch)(int index);
+  void (*join_branch)(int index);
 };
 
 const Backend& backend(DeviceType type);

@@ -11,7 +11,7 @@ namespace {
 
 thread_local Graph* current = nullptr;
 
-constexpr std::size_t block_bytes = std::size_t{64} << 10;
+constexpr std::size_t block_bytes = std::size_t{1} << 20;
 constexpr std::size_t alignment = 16;  // of a live value: kernels load whole vectors
 
 }  // namespace
@@ -76,7 +76,11 @@ void Graph::record(const std::function<void()>& work) {
     current = this;
     try {
       work();
+      join();
     } catch (...) {
+      if (std::exchange(has_branch_, false)) {
+        lease_.let_go();
+      }
       restore();
       row.end_capture(device_.index, /*keep=*/false);
       forget();
@@ -93,6 +97,46 @@ void Graph::record(const std::function<void()>& work) {
   handle_ = handle;
   // What has gone was the work's own.
   std::erase_if(written_, [](const std::weak_ptr<Storage>& storage) { return storage.expired(); });
+}
+
+void Graph::beside(const std::function<void()>& work) {
+  check(current == this, "Graph::beside: it is not being recorded");
+  check(!in_branch_, "Graph::beside: work beside cannot have work beside itself");
+  join();
+  const Backend& row = backend(device_.type);
+  if (row.begin_branch != nullptr) {
+    row.begin_branch(device_.index);
+  }
+  has_branch_ = in_branch_ = true;
+  const auto end = [&] {
+    in_branch_ = false;
+    if (row.end_branch != nullptr) {
+      row.end_branch(device_.index);
+    }
+  };
+  try {
+    const PoolLease::Hold holding;
+    work();
+  } catch (...) {
+    end();
+    throw;
+  }
+  end();
+}
+
+void Graph::join() {
+  if (!std::exchange(has_branch_, false)) {
+    return;
+  }
+  const Backend& row = backend(device_.type);
+  if (row.join_branch != nullptr) {
+    row.join_branch(device_.index);
+  }
+  lease_.let_go();
+}
+
+std::int64_t Graph::kernels() const {
+  return handle_ == nullptr ? 0 : backend(device_.type).kernels_of_graph(handle_);
 }
 
 void Graph::replay() {
@@ -122,6 +166,9 @@ Tensor Graph::live(const Shape& shape, DType dtype,
   const std::size_t padded = (bytes + alignment - 1) / alignment * alignment;
   if (blocks_.empty() || blocks_.back().used + padded > blocks_.back().host.size()) {
     const std::size_t size = std::max(block_bytes, padded);
+    // Not from the lease, where it could be memory that work recorded before writes to: a replay
+    // would fill it before that work runs.
+    const PoolLease::Pause elsewhere;
     blocks_.push_back({Tensor::empty({static_cast<std::int64_t>(size)}, DType::uint8, device_),
                        std::vector<std::byte>(size)});
   }

@@ -34,6 +34,9 @@ class Graph {
   /// `work` throws and Error for work that cannot be recorded; then there is nothing to replay.
   void record(const std::function<void()>& work);
   bool is_recorded() const { return handle_ != nullptr; }
+  /// Kernels that one replay launches, copies not counted: how far the work is fused. 0 where
+  /// nothing has been recorded.
+  std::int64_t kernels() const;
   /// Whether the device records graphs.
   static bool can_record(Device device);
   /// Fills the live values and has the device do the work once more; returns before it is done.
@@ -44,6 +47,14 @@ class Graph {
   static Graph* recording();
 
   // For those whose work is recorded.
+
+  /// Records what `work` gives to the device, which may do it beside what is recorded after it, up
+  /// to join(): that must neither read what this writes nor the other way round, what this uses has
+  /// to live until then, and gathers must not be recorded on both sides, since the kernels of one
+  /// file share a count of their blocks. What `work` throws is thrown.
+  void beside(const std::function<void()>& work);
+  /// What is recorded from here on comes after the work beside.
+  void join();
 
   /// Elements on the device that `write` gives anew before each replay, as many bytes as there are.
   Tensor live(const Shape& shape, DType dtype, std::function<void(std::span<std::byte>)> write);
@@ -83,6 +94,8 @@ class Graph {
   Device device_;
   PoolLease lease_;
   void* handle_ = nullptr;
+  bool has_branch_ = false;
+  bool in_branch_ = false;
   Tensor fault_;
   std::vector<Block> blocks_;
   std::vector<Live> live_;

@@ -124,6 +124,7 @@ void replay_fake(int, void* graph) {
   }
 }
 void release_fake_graph(int, void* graph) noexcept { delete static_cast<FakeGraph*>(graph); }
+std::int64_t kernels_of_fake_graph(void*) { return 0; }  // it only fills and copies
 void refuse_fake_capture() {
   check(!recorded, "a copy between host and device cannot be captured in a graph");
 }
@@ -177,6 +178,10 @@ const Backend cpu_backend{
     .end_capture = nullptr,
     .replay_graph = nullptr,
     .release_graph = nullptr,
+    .kernels_of_graph = nullptr,
+    .begin_branch = nullptr,
+    .end_branch = nullptr,
+    .join_branch = nullptr,
 };
 
 const Backend fake_backend{
@@ -201,6 +206,10 @@ const Backend fake_backend{
     .end_capture = end_fake_capture,
     .replay_graph = replay_fake,
     .release_graph = release_fake_graph,
+    .kernels_of_graph = kernels_of_fake_graph,
+    .begin_branch = nullptr,
+    .end_branch = nullptr,
+    .join_branch = nullptr,
 };
 
 FakeDeviceCounts fake_device_counts() {

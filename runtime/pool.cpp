@@ -40,9 +40,11 @@ bool reuse_is_off() {
 }
 
 thread_local PoolLease* leasing = nullptr;
+thread_local bool holding = false;  // what is released to the lease waits for let_go()
 
 // A block goes to its next user at once, though the device may still be working on it: all work of
-// a device runs on one stream, so what the next user does comes after.
+// a device runs on one stream, so what the next user does comes after. A graph's work beside is the
+// exception, for which there is Hold.
 class Pool {
  public:
   explicit Pool(Device device) : device_(device) {}
@@ -78,7 +80,7 @@ class Pool {
     stats_.in_use += size;
     stats_.peak_in_use = std::max(stats_.peak_in_use, stats_.in_use);
     if (lease != nullptr) {
-      leased_.emplace(memory, Leased{lease, index, size, true});
+      leased_.emplace(memory, Leased{lease, index, size, Leased::used});
     }
     return memory;
   }
@@ -93,6 +95,15 @@ class Pool {
     give_back(memory, index, size);
   }
 
+  void let_go(const PoolLease* lease) {
+    const std::scoped_lock lock(mutex_);
+    for (auto& [memory, block] : leased_) {
+      if (block.lease == lease && block.state == Leased::held) {
+        block.state = Leased::free;
+      }
+    }
+  }
+
   /// The end of a lease.
   void end(const PoolLease* lease) noexcept {
     const std::scoped_lock lock(mutex_);
@@ -102,7 +113,7 @@ class Pool {
         ++at;
         continue;
       }
-      if (!block.in_use) {
+      if (block.state != Leased::used) {
         stats_.in_use -= block.size;
         give_back(at->first, block.index, block.size);
       }
@@ -140,13 +151,13 @@ class Pool {
     const PoolLease* lease;
     std::size_t index;
     std::size_t size;
-    bool in_use;
+    enum State : std::uint8_t { used, held, free } state;
   };
 
   void* take_leased(const PoolLease* lease, std::size_t index) {
     for (auto& [memory, block] : leased_) {
-      if (block.lease == lease && block.index == index && !block.in_use) {
-        block.in_use = true;
+      if (block.lease == lease && block.index == index && block.state == Leased::free) {
+        block.state = Leased::used;
         ++stats_.reused;
         return memory;
       }
@@ -158,14 +169,15 @@ class Pool {
   // may have used it.
   bool keep_leased(void* memory, std::size_t index, std::size_t size) noexcept {
     const PoolLease* const lease = lease_of_thread();
+    const auto state = lease != nullptr && holding ? Leased::held : Leased::free;
     if (const auto found = leased_.find(memory); found != leased_.end()) {
-      found->second.in_use = false;
+      found->second.state = state;
       return true;
     }
     if (lease == nullptr) {
       return false;
     }
-    leased_.emplace(memory, Leased{lease, index, size, false});
+    leased_.emplace(memory, Leased{lease, index, size, state});
     return true;
   }
 
@@ -228,7 +240,12 @@ void pool_release(Device device, void* memory, std::size_t bytes) noexcept {
 }
 
 PoolLease::~PoolLease() { pool(device_).end(this); }
+void PoolLease::let_go() { pool(device_).let_go(this); }
 PoolLease::Scope::Scope(PoolLease& lease) : outer_(std::exchange(leasing, &lease)) {}
 PoolLease::Scope::~Scope() { leasing = outer_; }
+PoolLease::Hold::Hold() : outer_(std::exchange(holding, true)) {}
+PoolLease::Hold::~Hold() { holding = outer_; }
+PoolLease::Pause::Pause() : outer_(std::exchange(leasing, nullptr)) {}
+PoolLease::Pause::~Pause() { leasing = outer_; }
 
 }  // namespace sinter

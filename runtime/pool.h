@@ -43,12 +43,38 @@ class PoolLease {
 
   Device device() const { return device_; }
 
+  /// What was released while a Hold lived may be handed out again.
+  void let_go();
+
   class Scope {
    public:
     explicit Scope(PoolLease& lease);
     ~Scope();
     Scope(const Scope&) = delete;
     Scope& operator=(const Scope&) = delete;
+
+   private:
+    PoolLease* outer_;
+  };
+  /// What the thread releases to its lease while it lives is not handed out again before let_go():
+  /// work that is done beside that of its next user may still need it.
+  class Hold {
+   public:
+    Hold();
+    ~Hold();
+    Hold(const Hold&) = delete;
+    Hold& operator=(const Hold&) = delete;
+
+   private:
+    bool outer_;
+  };
+  /// While it lives, what the thread takes comes from the pool itself.
+  class Pause {
+   public:
+    Pause();
+    ~Pause();
+    Pause(const Pause&) = delete;
+    Pause& operator=(const Pause&) = delete;
 
    private:
     PoolLease* outer_;

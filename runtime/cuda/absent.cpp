@@ -46,6 +46,10 @@ const Backend cuda_backend{
     .end_capture = nullptr,
     .replay_graph = nullptr,
     .release_graph = nullptr,
+    .kernels_of_graph = nullptr,
+    .begin_branch = nullptr,
+    .end_branch = nullptr,
+    .join_branch = nullptr,
 };
 
 }  // namespace sinter

@@ -224,6 +224,10 @@ const Backend cuda_backend{
     .end_capture = cuda::end_capture,
     .replay_graph = cuda::replay_graph,
     .release_graph = cuda::release_graph,
+    .kernels_of_graph = cuda::kernels_of_graph,
+    .begin_branch = cuda::begin_branch,
+    .end_branch = cuda::end_branch,
+    .join_branch = cuda::join_branch,
 };
 
 }  // namespace sinter

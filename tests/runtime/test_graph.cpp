@@ -88,6 +88,21 @@ TEST_CASE("many live values go to the device in one copy") {
   CHECK(kept.back().to_vector<float>() == Floats{3});
 }
 
+TEST_CASE("work recorded before a live value was asked for does not write to it") {
+  Graph graph(Device::fake());
+  float next = 4;
+  Tensor to = on_fake({0});
+  graph.record([&] {
+    // Of every size that a block of live values may have.
+    for (std::int64_t bytes = 256; bytes <= std::int64_t{16} << 20; bytes *= 2) {
+      Tensor::empty({bytes}, DType::uint8, Device::fake()).fill(1);
+    }
+    to.copy_from(graph.live({1}, DType::float32, counting(next)));
+  });
+  graph.replay();
+  CHECK(to.to_vector<float>() == Floats{4});
+}
+
 TEST_CASE("what the host did while recording is taken back, and done again after each replay") {
   Graph graph(Device::fake());
   int steps = 5;
@@ -215,6 +230,36 @@ TEST_CASE("memory that recorded work used is nobody else's while the graph lives
   }
   // With the graph gone all of it is free again.
   CHECK(pool_stats(device).in_use == before.in_use);
+}
+
+TEST_CASE("memory that work beside has released is nobody else's before it is joined") {
+  Graph graph(Device::fake());
+  const auto one = [] { return Tensor::empty({64}, DType::float32, Device::fake()); };
+  graph.record([&] {
+    const std::byte* beside = nullptr;
+    graph.beside([&] { beside = one().address(); });
+    const Tensor meanwhile = one();
+    CHECK(meanwhile.address() != beside);
+    graph.join();
+    CHECK(one().address() == beside);
+    CHECK(sentence_of([&] { graph.beside([&] { graph.beside([] {}); }); }) ==
+          "Graph::beside: work beside cannot have work beside itself");
+    graph.beside([] {});  // joined by the end of the recording
+  });
+  CHECK(graph.is_recorded());
+  CHECK(sentence_of([&] { graph.beside([] {}); }) == "Graph::beside: it is not being recorded");
+}
+
+TEST_CASE("work beside that throws leaves nothing to replay, and the graph can be recorded anew") {
+  Graph graph(Device::fake());
+  const Tensor from = on_fake({5});
+  Tensor to = on_fake({0});
+  const auto fails = [&] { graph.beside([] { throw std::runtime_error("no"); }); };
+  CHECK_THROWS_AS(graph.record(fails), std::runtime_error);
+  CHECK_FALSE(graph.is_recorded());
+  graph.record([&] { graph.beside([&] { to.copy_from(from); }); });
+  graph.replay();
+  CHECK(to.to_vector<float>() == Floats{5});
 }
 
 TEST_CASE("a tensor that outlives its graph is released like any other") {
