@@ -48,7 +48,7 @@ sinter_compile_options(sinter)
 target_link_libraries(sinter PRIVATE Threads::Threads OpenMP::OpenMP_CXX ZLIB::ZLIB
   spdlog::spdlog $<BUILD_INTERFACE:nlohmann_json::nlohmann_json>)
 if(SINTER_HAS_CUDA)
-  target_link_libraries(sinter PRIVATE CUDA::cudart_static CUDA::cublas)
+  target_link_libraries(sinter PRIVATE CUDA::cudart_static CUDA::cublasLt)
   set_source_files_properties(kernels/ops.cpp PROPERTIES COMPILE_DEFINITIONS SINTER_HAS_CUDA)
   # Kernels that are compiled once for each storage type.
   foreach(type IN ITEMS float float16 bfloat16)

@@ -67,9 +67,9 @@ extern const Op<In, Out, const ActivationArgs&> activation_forward;
 /// dx = dy * d(dropout(act(x)))/dx. `kept` is x or y of the forward pass, as the activation's
 /// derivative needs (math::needs_input); the mask is drawn again, never stored.
 extern const Op<In, In, Out, const ActivationArgs&> activation_backward;
-/// The same for y = dropout(act(x w^T + bias)), and the bias's gradient (on the CPU in
-/// the same pass): the sum of dx over all dimensions but the last, in a fixed order. The flag: add
-/// to the gradient.
+/// The same for y = dropout(act(x w^T + bias)), and the bias's gradient in the same pass: the sum
+/// of dx, rounded to its type or not yet, over all dimensions but the last, in a fixed order. The
+/// flag: add to the gradient.
 extern const Op<In, In, Out, InOut, const ActivationArgs&, bool> activation_backward_bias;
 /// y = x where kept, scaled, else 0. Its own backward.
 extern const Op<In, Out, const DropoutArgs&> dropout;
@@ -99,9 +99,8 @@ struct MatmulArgs {
 /// c = a b, two-dimensional.
 extern const Op<In, In, InOut, const MatmulArgs&> matmul;
 /// y = dropout(act(x w^T + bias)); x [rows, in], w [out, in], bias [out] or absent, y [rows, out].
-/// Bias, activation and dropout are one pass after the product, on the CPU over each block of it.
-/// On CUDA a 16-bit product is rounded before the bias is added. `z`, where
-/// given, receives x w^T + bias for a derivative that needs it.
+/// Activation and dropout are at most one pass after the product and the bias, on the CPU over each
+/// block of them. `z`, where given, receives x w^T + bias for a derivative that needs it.
 extern const Op<In, In, In, Out, Out, const ActivationArgs&> linear_forward;
 
 /// dx = dy w, the gradient of a Linear's input; dy [rows, out], w [out, in], dx [rows, in]. Where

@@ -115,35 +115,6 @@ struct Backward : Anywhere {
   }
 };
 
-/// z = x + bias, where z is wanted, and y = act(z), times the scale of a mask. The elements are
-/// rows of `columns`.
-template <class A, class T, bool Scaled>
-struct BiasForward {
-  static constexpr int inputs = 1, outputs = 2;
-  Parameters<A> act;
-  float scale;
-  const T* bias;  // or null
-  std::int64_t columns;
-
-  struct State {
-    std::int64_t column;
-  };
-  __device__ State at(std::int64_t index) const {
-    const bool is_short =
-        (index | columns) >> 32 == 0;  // a 64-bit division costs four times as much
-    return {is_short ? static_cast<std::uint32_t>(index) % static_cast<std::uint32_t>(columns)
-                     : index % columns};
-  }
-  __device__ void operator()(State& state, const float (&x)[1], float (&y)[2]) const {
-    const float shift = bias == nullptr ? 0.0f : to_float(bias[state.column]);
-    state.column = state.column + 1 == columns ? 0 : state.column + 1;
-    // What is kept for backward is what the activation saw.
-    y[1] = to_float(from_float<T>(x[0] + shift));
-    const float value = act.activation().forward(Number<T>(y[1])).value;
-    y[0] = Scaled ? value * scale : value;
-  }
-};
-
 /// Calls f(act) with the activation's own type, math::Identity for none.
 template <class F>
 void with_activation(const std::optional<math::AnyActivation>& act, F f) {

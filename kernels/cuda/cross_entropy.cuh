@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include <sinter/kernels/cuda/kernels.h>
+#include <sinter/kernels/cuda/rows.cuh>
 #include <sinter/kernels/cuda/vectors.cuh>
 
 namespace sinter::cuda {
@@ -46,11 +47,29 @@ struct LabelledRows {
     }
   }
   /// Of a row in the mean.
-  __device__ double weight_of_row(std::int64_t row) const {
-    const std::int64_t label = labels[row];
-    return label == call.ignore_index || is_bad(label) ? 0.0 : static_cast<double>(weight(label));
+  __device__ double weight_of_row(std::int64_t row) const { return weight_in_mean(labels[row]); }
+  /// Whether rows with this label have a loss.
+  __device__ bool counts(std::int64_t label) const {
+    return label != call.ignore_index && !is_bad(label);
+  }
+  /// Of any row with this label.
+  __device__ double weight_in_mean(std::int64_t label) const {
+    return counts(label) ? static_cast<double>(weight(label)) : 0.0;
   }
 };
+
+/// The sum of e^(x - most) over a row but for one of those that are `most`: that adds 1, which is
+/// left to log1p, for in a sum it would swallow the others, and the loss of a network sure of its
+/// answer would lose its digits. `below`: the sum over those that are less, `largest`: the number
+/// of the others. NaN where the largest is infinite.
+__device__ inline float rest_of(float most, float below, float largest) {
+  return below + (largest - 1) + (most - most);
+}
+
+/// The sum without the label's own instead, whose logit is given.
+__device__ inline float others_of(float most, float rest, float of_label) {
+  return of_label == most ? rest : rest - exp_below<float>(of_label, most) + 1;
+}
 
 /// The gradient of one row's logits. `rest`: the sum of e^(x - largest) without the largest's own,
 /// `others`: without the label's; `weights`: the sum of class weights, where there is smoothing;

@@ -29,8 +29,17 @@ void activation_backward(In kept, In dy, Out dx, const ops::ActivationArgs& args
 
 void activation_backward_bias(In kept, In dy, Out dx, InOut bias_gradient,
                               const ops::ActivationArgs& args, bool accumulate) {
-  activation_backward(kept, dy, dx, args);
-  sum_to(*dx, bias_gradient, accumulate);
+  const bool is_done =
+      !args.dropout.mask.drops_everything() &&
+      with_storage("activation", dy->dtype(), [&]<class T>(T) {
+        return activation_backward_bias(dy->device().index, args, kept->raw<T>(), dy->raw<T>(),
+                                        dx->raw<T>(), dy->shape().rows(), dy->shape().last(),
+                                        bias_gradient->raw<T>(), accumulate);
+      });
+  if (!is_done) {
+    activation_backward(kept, dy, dx, args);
+    sum_to(*dx, bias_gradient, accumulate);
+  }
 }
 
 void dropout(In x, Out y, const ops::DropoutArgs& args) {

@@ -29,11 +29,13 @@ void activation_forward(int device, const ops::ActivationArgs& args, const T* x,
 template <class T>
 void activation_backward(int device, const ops::ActivationArgs& args, const T* kept, const T* dy,
                          T* dx, std::int64_t n);
-/// z = x + bias, y = dropout(act(z)) for rows of `columns`; bias and z may be null, y or z may be
-/// x.
+/// The same for rows of `columns` (dx may be dy), and bias_gradient [columns] = or += the sums of
+/// dx over them, in an order that depends on the sizes only. False, and nothing is done, where
+/// there is no kernel for these tensors.
 template <class T>
-void bias_activation(int device, const ops::ActivationArgs& args, const T* x, const T* bias,
-                     std::int64_t columns, T* z, T* y, std::int64_t n);
+bool activation_backward_bias(int device, const ops::ActivationArgs& args, const T* kept,
+                              const T* dy, T* dx, std::int64_t rows, std::int64_t columns,
+                              T* bias_gradient, bool accumulate);
 
 /// y = a op b, both of n elements.
 template <class T>
@@ -54,6 +56,11 @@ inline constexpr std::int64_t rows_in_group = 128;
 constexpr std::int64_t sum_rows_blocks(std::int64_t rows) {
   return (rows + rows_in_group - 1) / rows_in_group;
 }
+/// y[j] = or += the sum over groups of partial[group * columns + j], in an order that depends on
+/// their number only.
+template <class T>
+void sum_groups(int device, const float* partial, std::int64_t groups, std::int64_t columns, T* y,
+                bool accumulate);
 
 /// *y = or += the sum of n elements.
 template <class T>

@@ -3,8 +3,9 @@
 
 namespace sinter::cuda {
 namespace detail {
-// How many blocks of the running launch have come to is_last_block. Launches that count do not
-// overlap, since a device has one stream.
+// How many blocks of the running launch have come to is_last_block. Launches of one file that count
+// do not overlap: a device has one stream, and what runs beside it (Graph::beside) are gathers, one
+// after the other.
 static __device__ unsigned arrived_blocks;
 }  // namespace detail
 

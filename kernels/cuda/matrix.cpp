@@ -1,5 +1,5 @@
 // Matrix products, and Linear forward and backward: as one kernel where it is small, else as a
-// product and one pass after it.
+// product, with the bias, and at most one pass after it.
 #include <sinter/kernels/cuda/gemm.h>
 #include <sinter/kernels/cuda/kernels.h>
 #include <sinter/kernels/cuda/ops.h>
@@ -14,41 +14,48 @@ bool is_for_tiles(const Tensor& rows, const Tensor& weight) {
   return tile::takes(rows, rows.shape().rows(), weight.size(1), weight.size(0));
 }
 
+Tensor rows_of(const Tensor& x) { return x.reshape({x.shape().rows(), x.shape().last()}); }
+
+Product product(const Tensor& a, const Tensor& b, const Tensor& c, const ops::MatmulArgs& args) {
+  return {.device = c.device().index,
+          .dtype = c.dtype(),
+          .transpose_a = args.transpose_a,
+          .transpose_b = args.transpose_b,
+          .m = c.size(0),
+          .n = c.size(1),
+          .k = a.size(args.transpose_a ? 0 : 1),
+          .a = a.address(),
+          .b = b.address(),
+          .accumulate = args.accumulate,
+          .c = c.address()};
+}
+
 }  // namespace
 
-void matmul(In a, In b, InOut c, const ops::MatmulArgs& args) {
-  with_storage("matmul", c->dtype(), [&]<class T>(T) {
-    gemm(c->device().index, c->dtype(), args.transpose_a, args.transpose_b, c->size(0), c->size(1),
-         a->size(args.transpose_a ? 0 : 1), a->raw<T>(), b->raw<T>(), args.accumulate, c->raw<T>());
-  });
-}
+void matmul(In a, In b, InOut c, const ops::MatmulArgs& args) { gemm(product(*a, *b, *c, args)); }
 
 void linear_forward(In x, In weight, In bias, Out z, Out y, const ops::ActivationArgs& args) {
   if (is_for_tiles(*x, *weight)) {
     return tile::linear_forward(x, weight, bias, z, y, args);
   }
   with_storage("linear", x->dtype(), [&]<class T>(T) {
-    const int device = x->device().index;
-    const std::int64_t columns = weight->size(0);
-    const T* shift = bias->defined() ? bias->raw<T>() : nullptr;
-    const auto product = [&](T* to) {
-      gemm(device, x->dtype(), false, true, x->shape().rows(), columns, weight->size(1),
-           x->raw<T>(), weight->raw<T>(), false, to);
-    };
-    if (args.dropout.mask.drops_everything()) {
+    const bool drops_all = args.dropout.mask.drops_everything();
+    if (drops_all) {
       y->fill(0);
-      if (z->defined()) {
-        product(z->raw<T>());
-        bias_activation<T>(device, {}, z->raw<T>(), shift, columns, nullptr, z->raw<T>(),
-                           z->numel());
+      if (!z->defined()) {
+        return;
       }
-      return;
     }
-    T* kept = z->defined() ? z->raw<T>() : nullptr;
-    T* before = kept != nullptr ? kept : y->raw<T>();
-    product(before);
-    if (args.act || shift != nullptr || kept != nullptr || !args.dropout.mask.is_identity()) {
-      bias_activation(device, args, before, shift, columns, kept, y->raw<T>(), y->numel());
+    Tensor& sum = z->defined() ? *z : *y;
+    const Product into_sum = product(rows_of(*x), *weight, rows_of(sum), {.transpose_b = true});
+    if (!bias->defined() || !gemm_with_bias(into_sum, bias->address())) {
+      gemm(into_sum);
+      if (bias->defined()) {
+        add(sum, bias, sum);
+      }
+    }
+    if (!drops_all && (args.act || z->defined() || !args.dropout.mask.is_identity())) {
+      activation_forward(x->device().index, args, sum.raw<T>(), y->raw<T>(), y->numel());
     }
   });
 }
@@ -82,7 +89,8 @@ void weight_gradients(Ins dy, Ins x, InOuts dw, InOuts db,
       continue;
     }
     if (dw[i].defined()) {
-      matmul(dy[i], x[i], dw[i], {.transpose_a = true, .accumulate = flags[i].accumulate_weight});
+      gemm(product(rows_of(dy[i]), rows_of(x[i]), dw[i],
+                   {.transpose_a = true, .accumulate = flags[i].accumulate_weight}));
     }
     if (db[i].defined()) {
       sum_to(dy[i], db[i], flags[i].accumulate_bias);

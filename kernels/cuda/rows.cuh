@@ -26,31 +26,32 @@ void with_team(std::int64_t columns, F f) {
   }
 }
 
-/// An element and its place in the row.
-struct Ranked {
-  float value;
-  std::int64_t place;
-};
-
-__device__ inline Ranked from_lane_xor(const Ranked& ranked, int mask) {
-  return {__shfl_xor_sync(0xffffffffu, ranked.value, mask),
-          __shfl_xor_sync(0xffffffffu, ranked.place, mask)};
-}
-
-/// The largest number of a row, the first of equals; -inf at `columns` where there is none.
+/// A row of a matrix as its team sees it.
 template <class T, int threads>
-__device__ Ranked largest_of_row(const T* x, std::int64_t columns) {
-  Ranked best{-INFINITY, columns};
-  for (std::int64_t j = Team<threads>::rank(); j < columns; j += threads) {
-    const float value = to_float(x[j]);
-    if (value > best.value) {
-      best = {value, j};
+class Row {
+ public:
+  __device__ Row(const T* x, std::int64_t columns) : x_(x), columns_(columns) {}
+
+  /// Calls f(j, its number) for each column j of this thread.
+  template <class F>
+  __device__ void each(F f) const {
+    for (std::int64_t j = Team<threads>::rank(); j < columns_; j += threads) {
+      f(j, to_float(x_[j]));
     }
   }
-  return Team<threads>::all(best, [](const Ranked& a, const Ranked& b) {
-    return b.value > a.value || (b.value == a.value && b.place < a.place) ? b : a;
-  });
-}
+  /// Any column, of any thread.
+  __device__ float operator[](std::int64_t j) const { return to_float(x_[j]); }
+  /// The largest number; -inf where there is none.
+  __device__ float largest() const {
+    float found = -INFINITY;
+    each([&](std::int64_t, float x) { found = fmaxf(found, x); });
+    return Team<threads>::all(found, [](float a, float b) { return fmaxf(a, b); });
+  }
+
+ private:
+  const T* x_;
+  std::int64_t columns_;
+};
 
 /// e^(x - most). In float32 with what the difference loses by rounding, which would be an error of
 /// up to 40 units.

@@ -12,6 +12,18 @@ __device__ V from_lane_xor(V value, int mask) {
   return __shfl_xor_sync(0xffffffffu, value, mask);
 }
 
+/// A barrier for some whole warps of a block, beside number 0, which is __syncthreads(): `threads`
+/// of them in all arrive, and those that sync() wait for the others.
+template <int number, int threads>
+struct Barrier {
+  __device__ __forceinline__ static void arrive() {
+    asm volatile("bar.arrive %0, %1;" ::"n"(number), "n"(threads) : "memory");
+  }
+  __device__ __forceinline__ static void sync() {
+    asm volatile("bar.sync %0, %1;" ::"n"(number), "n"(threads) : "memory");
+  }
+};
+
 /// Threads that share a row or a sum: one, a warp, or a whole block of some warps.
 template <int threads>
 struct Team {

@@ -8,7 +8,7 @@ namespace sinter::cuda {
 
 /// Calls use(T{}) with T = float, float16 or bfloat16.
 template <class Use>
-void with_storage(const char* op, DType dtype, Use use) {
+auto with_storage(const char* op, DType dtype, Use use) {
   switch (dtype) {
     case DType::float32:
       return use(float{});

@@ -27,21 +27,26 @@ __global__ void __launch_bounds__(S::threads, 1)
   const int across = divided_up(columns, S::n);
   const int tile = static_cast<int>(blockIdx.x);
   const Place<S> at(tile / across, tile % across);
-  std::uint32_t bits[S::quads_to_finish];
   Quad kept[S::quads_to_finish];
   const auto count_of = [&](int i) {
     return at.has(i) ? valid(at.row(i), at.column(i), rows, columns) : 0;
   };
-  // Before anything is on its way: a function is called.
+  KeptBits<S::quads_to_finish> bits(task.pass.mask);
+  const auto each_dropped = [&](auto f) {
 #pragma unroll
-  for (int i = 0; i < S::quads_to_finish; ++i) {
-    bits[i] = count_of(i) == 0
-                  ? 0u
-                  : task.pass.kept_bits(std::uint64_t(at.row(i)) * columns + at.column(i));
-  }
+    for (int i = 0; i < S::quads_to_finish; ++i) {
+      if (task.pass.drops_unseen() && count_of(i) != 0) {
+        f(i, std::uint64_t(at.row(i)) * columns + at.column(i));
+      }
+    }
+  };
+  each_dropped([&](int i, std::uint64_t element) { bits.prepare(i, element); });
   NoSums none;
   multiply<S, Major::k, vectors_dy, Major::line, vectors_w>(
       at, task.dy, task.w, task.settled, none, room, [&](Stage stage) {
+        if (stage == draws_at<S>) {
+          each_dropped([&](int i, std::uint64_t element) { bits.draw(i, element); });
+        }
         if (!loads_at<S>(stage, task.settled.rest) || task.pass.kept == nullptr) {
           return;
         }
@@ -52,13 +57,16 @@ __global__ void __launch_bounds__(S::threads, 1)
         }
       });
   __syncthreads();
+  float4 dx[S::quads_to_finish];
 #pragma unroll
   for (int i = 0; i < S::quads_to_finish; ++i) {
-    if (count_of(i) != 0) {
-      const float4 dx = task.pass(total(at, room, at.quad(i)), kept[i], bits[i]);
-      store_quad(task.dx + (at.row(i) * columns + at.column(i)), {dx.x, dx.y, dx.z, dx.w},
-                 count_of(i), task.vectors_out);
-    }
+    dx[i] = at.has(i) ? total(at, room, at.quad(i)) : make_float4(0.0f, 0.0f, 0.0f, 0.0f);
+  }
+  task.pass(dx, kept, bits);
+#pragma unroll
+  for (int i = 0; i < S::quads_to_finish; ++i) {
+    store_quad(task.dx + (at.row(i) * columns + at.column(i)), {dx[i].x, dx[i].y, dx[i].z, dx[i].w},
+               count_of(i), task.vectors_out);
   }
 }
 

@@ -6,23 +6,28 @@
 
 namespace sinter::cuda::tile {
 
-/// dy * d(act)/dx from what was kept, times the scale.
-static __device__ __noinline__ float4 activate_backward(AnyParameters act, float scale,
-                                                        float unscale, float4 kept, float4 dy) {
-  const float from[4] = {kept.x, kept.y, kept.z, kept.w};
-  const float in[4] = {dy.x, dy.y, dy.z, dy.w};
-  float out[4];
+template <int n>
+struct Floats {
+  float value[n];
+};
+
+/// dy * d(act)/dx from what was kept, times the scale: of all of a thread's elements in one call,
+/// whose chains of instructions then run side by side.
+template <int n>
+static __device__ __noinline__ Floats<n> activate_backward(AnyParameters act, float scale,
+                                                           float unscale, Floats<n> kept,
+                                                           Floats<n> dy) {
   with_chosen(act, [&]<class A>() {
     const Backward<A, float> body{{}, Parameters<A>(act.value), scale, unscale};
     Anywhere::State nothing;
 #pragma unroll
-    for (int i = 0; i < 4; ++i) {
+    for (int i = 0; i < n; ++i) {
       float dx[1];
-      body(nothing, {from[i], in[i]}, dx);
-      out[i] = dx[0];
+      body(nothing, {kept.value[i], dy.value[i]}, dx);
+      dy.value[i] = dx[0];
     }
   });
-  return make_float4(out[0], out[1], out[2], out[3]);
+  return dy;
 }
 
 struct PassBackward {
@@ -44,19 +49,33 @@ struct PassBackward {
     }
   }
 
-  __device__ __forceinline__ std::uint32_t kept_bits(std::uint64_t element) const {
-    return kept == nullptr || drops_show ? 0xfu : tile::kept(mask, element);
-  }
+  /// Whether the mask has to be drawn.
+  __device__ __forceinline__ bool drops_unseen() const { return kept != nullptr && !drops_show; }
 
-  __device__ __forceinline__ float4 operator()(float4 dy, const Quad& from,
-                                               std::uint32_t bits) const {
+  /// From gradients of outputs to gradients of inputs, for some quads of a thread.
+  template <int quads>
+  __device__ __forceinline__ void operator()(float4 (&dy)[quads], const Quad (&from)[quads],
+                                             const KeptBits<quads>& bits) const {
     if (kept == nullptr) {
-      return dy;
+      return;
     }
-    const float4 dx = activate_backward(act, mask.scale, mask.unscale,
-                                        make_float4(from[0], from[1], from[2], from[3]), dy);
-    return make_float4(bits & 1 ? dx.x : 0.0f, bits & 2 ? dx.y : 0.0f, bits & 4 ? dx.z : 0.0f,
-                       bits & 8 ? dx.w : 0.0f);
+    Floats<4 * quads> in, incoming;
+#pragma unroll
+    for (int q = 0; q < quads; ++q) {
+      const float quad[4] = {dy[q].x, dy[q].y, dy[q].z, dy[q].w};
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        in.value[4 * q + i] = from[q][i];
+        incoming.value[4 * q + i] = quad[i];
+      }
+    }
+    const Floats<4 * quads> dx = activate_backward(act, mask.scale, mask.unscale, in, incoming);
+#pragma unroll
+    for (int q = 0; q < quads; ++q) {
+      const float* const x = dx.value + 4 * q;
+      dy[q] = make_float4(bits[q] & 1 ? x[0] : 0.0f, bits[q] & 2 ? x[1] : 0.0f,
+                          bits[q] & 4 ? x[2] : 0.0f, bits[q] & 8 ? x[3] : 0.0f);
+    }
   }
 };
 

@@ -41,18 +41,23 @@ template <class S, bool vectors>
 __device__ __forceinline__ void forward_tile(const ForwardTask& task, const Place<S>& at,
                                              float* room) {
   const int rows = task.x.lines, columns = task.w.lines;
-  std::uint32_t kept_bits[S::quads_to_finish];
   Quad bias[S::quads_to_finish];
-  // Before anything is on its way: a function is called.
+  KeptBits<S::quads_to_finish> kept(task.mask);
+  const auto each_kept = [&](auto f) {
 #pragma unroll
-  for (int i = 0; i < S::quads_to_finish; ++i) {
-    kept_bits[i] = at.has(i) && at.row(i) < rows && at.column(i) < columns
-                       ? kept(task.mask, std::uint64_t(at.row(i)) * columns + at.column(i))
-                       : 0u;
-  }
+    for (int i = 0; i < S::quads_to_finish; ++i) {
+      if (at.has(i) && at.row(i) < rows && at.column(i) < columns) {
+        f(i, std::uint64_t(at.row(i)) * columns + at.column(i));
+      }
+    }
+  };
+  each_kept([&](int i, std::uint64_t element) { kept.prepare(i, element); });
   NoSums none;
   multiply<S, Major::k, vectors, Major::k, vectors>(
       at, task.x, task.w, task.settled, none, room, [&](Stage stage) {
+        if (stage == draws_at<S>) {
+          each_kept([&](int i, std::uint64_t element) { kept.draw(i, element); });
+        }
         if (stage != Stage::after_product || task.bias == nullptr) {
           return;
         }
@@ -82,8 +87,8 @@ __device__ __forceinline__ void forward_tile(const ForwardTask& task, const Plac
     }
     const float4 y = activate(task.act, task.mask.scale, z);
     store_quad(task.y + offset,
-               {kept_bits[i] & 1 ? y.x : 0.0f, kept_bits[i] & 2 ? y.y : 0.0f,
-                kept_bits[i] & 4 ? y.z : 0.0f, kept_bits[i] & 8 ? y.w : 0.0f},
+               {kept[i] & 1 ? y.x : 0.0f, kept[i] & 2 ? y.y : 0.0f, kept[i] & 4 ? y.z : 0.0f,
+                kept[i] & 8 ? y.w : 0.0f},
                count, task.vectors_out);
   }
 }

@@ -8,7 +8,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include <sinter/kernels/cuda/last_block.cuh>
 #include <sinter/kernels/cuda/tile/backward_input.cuh>
 #include <sinter/kernels/cuda/tile/head.cuh>
 #include <sinter/kernels/cuda/tile/head.h>
@@ -36,13 +35,20 @@ struct HeadTask {
 using InputTile = Shape<1, 2, 1, 1, 1>;
 
 template <int classes>
-struct Shared {
+struct alignas(16) Shared {
   // A row is 16 bytes longer than need be: rows lie in different banks.
   float slope[16][classes + 4];
   float loss[16];
   std::int64_t bad[16];
-  double scale;
+  double weight;  // of all rows, in the mean; else 1
+  float scale;    // of the slopes
 };
+
+// At the first barrier the two warps that finish the rows tell the last one, and go on; at the
+// second all but the last one meet.
+using LossesKnown = Barrier<1, 3 * 32>;
+template <class S>
+using SlopesKnown = Barrier<2, S::threads>;
 
 // What a lane needs for two quads of dx, of rows r and r + 1 of the block.
 template <int classes, bool vectors>
@@ -50,15 +56,15 @@ struct InputColumns {
   static constexpr int granules = classes / granule;
   float w[granules][InputTile::lines_b][4];
   Quad kept[2];
-  std::uint32_t bits[2];
+  KeptBits<2> bits;
 
+  __device__ __forceinline__ explicit InputColumns(const HeadTask& task) : bits(task.pass.mask) {}
+
+  __device__ __forceinline__ void prepare(const HeadTask& task, const Place<InputTile>& at) {
+    each_dropped(task, at, [&](int i, std::uint64_t element) { bits.prepare(i, element); });
+  }
   __device__ __forceinline__ void draw(const HeadTask& task, const Place<InputTile>& at) {
-#pragma unroll
-    for (int i = 0; i < 2; ++i) {
-      bits[i] = count(task, at, i) == 0
-                    ? 0u
-                    : task.pass.kept_bits(std::uint64_t(at.m + i) * task.x.depth + column(at));
-    }
+    each_dropped(task, at, [&](int i, std::uint64_t element) { bits.draw(i, element); });
   }
   __device__ __forceinline__ void load_w(const HeadTask& task, const Place<InputTile>& at) {
     const Matrix turned{task.w.data, task.w.depth, task.w.lines, task.w.stride};
@@ -100,13 +106,12 @@ struct InputColumns {
       }
       sum.add(slopes, w[g]);
     }
+    float4 dx[2] = {sum.quad(0), sum.quad(1)};
+    task.pass(dx, kept, bits);
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
-      if (count(task, at, i) != 0) {
-        const float4 dx = task.pass(sum.quad(i), kept[i], bits[i]);
-        store_quad(task.dx + offset(task, at, i), {dx.x, dx.y, dx.z, dx.w}, count(task, at, i),
-                   task.vectors_out);
-      }
+      store_quad(task.dx + offset(task, at, i), {dx[i].x, dx[i].y, dx[i].z, dx[i].w},
+                 count(task, at, i), task.vectors_out);
     }
   }
 
@@ -120,13 +125,23 @@ struct InputColumns {
   static __device__ int count(const HeadTask& task, const Place<InputTile>& at, int i) {
     return valid(at.m + i, column(at), task.x.lines, task.x.depth);
   }
+  template <class F>
+  static __device__ __forceinline__ void each_dropped(const HeadTask& task,
+                                                      const Place<InputTile>& at, F f) {
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+      if (task.pass.drops_unseen() && count(task, at, i) != 0) {
+        f(i, std::uint64_t(at.m + i) * task.x.depth + column(at));
+      }
+    }
+  }
 };
 
 // The 16 rows' logits, summed up over the warps, become losses and slopes: lines 0 and 1 of the
 // fragments, by a warp each.
 template <class S, int classes>
 __device__ __forceinline__ void finish_rows(const HeadTask& task, const Place<S>& at, int line,
-                                            bool stores, const float* room,
+                                            bool stores, std::int64_t label, const float* room,
                                             const float (&bias)[S::lines_b * 2],
                                             Shared<classes>& shared) {
   constexpr int columns = 2 * S::lines_b, quads = columns / 4;
@@ -143,10 +158,19 @@ __device__ __forceinline__ void finish_rows(const HeadTask& task, const Place<S>
     x[4 * u + 3] = sum.w + bias[4 * u + 3];
   }
   const bool exists = row < task.x.lines;
-  // Lanes of rows that do not exist go along, for the others' sake.
-  const std::int64_t label = exists ? task.rows.labels[row] : call.ignore_index;
-  const float loss =
-      loss_of_four_lanes(task.rows, label, column, static_cast<float>(shared.scale), x);
+  finish_row(task.rows, label, column, shared.scale, x, [&](float loss) {
+    if (at.quarter == 0) {
+      const bool is_bad = task.rows.is_bad(label);
+      const float value = is_bad ? NAN : loss;  // for whoever reads it before the note
+      shared.loss[in_block] = value;
+      shared.bad[in_block] = is_bad ? row : no_position;
+      if (stores && exists && call.reduction == ops::Reduction::none) {
+        call.loss.stored[row] = value;
+      }
+    }
+    __syncwarp();  // which a barrier asks for
+    LossesKnown::arrive();
+  });
 #pragma unroll
   for (int i = 0; i < columns; ++i) {
     shared.slope[in_block][column + i] = x[i];
@@ -154,68 +178,83 @@ __device__ __forceinline__ void finish_rows(const HeadTask& task, const Place<S>
       call.grad[row * static_cast<int>(call.classes) + column + i] = x[i];
     }
   }
-  if (at.quarter == 0) {
-    const bool is_bad = task.rows.is_bad(label);
-    const float told = is_bad ? NAN : loss;  // for whoever reads it before the note
-    shared.loss[in_block] = told;
-    shared.bad[in_block] = is_bad ? row : no_position;
-    if (stores && exists && call.reduction == ops::Reduction::none) {
-      call.loss.stored[row] = told;
-    }
-  }
 }
 
 // What the last warp does before the rows' losses are known.
 template <int classes>
 __device__ __forceinline__ void find_scale(const HeadTask& task, Shared<classes>& shared) {
-  double scale = 1;
+  double weight = 1;
   if (task.rows.call.reduction == ops::Reduction::mean) {
-    double weight = 0;
-#pragma unroll 8
-    for (int row = static_cast<int>(threadIdx.x % 32); row < task.x.lines; row += 32) {
-      weight += task.rows.weight_of_row(row);
+    const int lane = static_cast<int>(threadIdx.x % 32);
+    int count = 0;  // while all weigh 1
+    weight = 0;
+    constexpr int in_flight = 16;  // or each would wait for the one before it
+#pragma unroll 1
+    for (int first = 0; first < task.x.lines; first += 32 * in_flight) {
+      std::int64_t label[in_flight];
+#pragma unroll
+      for (int i = 0; i < in_flight; ++i) {
+        const int row = first + 32 * i + lane;
+        label[i] = row < task.x.lines ? task.rows.labels[row] : task.rows.call.ignore_index;
+      }
+#pragma unroll
+      for (int i = 0; i < in_flight; ++i) {
+        if (task.rows.call.class_weights == nullptr) {
+          count += task.rows.counts(label[i]) ? 1 : 0;
+        } else {
+          weight += task.rows.weight_in_mean(label[i]);
+        }
+      }
     }
-    weight = Team<32>::sum(weight);
-    scale = weight == 0 ? 0 : 1 / weight;  // with nothing to average over, all is 0
+    weight = task.rows.call.class_weights == nullptr ? static_cast<double>(Team<32>::sum(count))
+                                                     : Team<32>::sum(weight);
   }
   if (threadIdx.x % 32 == 0) {
-    shared.scale = scale;
+    shared.weight = weight;
+    // With nothing to average over, all is 0.
+    shared.scale = weight == 0 ? 0.0f : 1.0f / static_cast<float>(weight);
   }
 }
+
+// Blocks that have told their rows' losses and, in the upper half, those of them with a bad label.
+__device__ unsigned told_blocks;
 
 // And after.
 template <int classes>
 __device__ __forceinline__ void finish_losses(const HeadTask& task, int rows_block,
                                               const Shared<classes>& shared) {
   const unsigned blocks = gridDim.x / static_cast<unsigned>(task.slices);
-  const bool is_first = threadIdx.x % 32 == 0;
-  bool is_last = false;
-  if (is_first) {
-    double sum = 0;
-    std::int64_t bad = no_position;
-    for (int row = 0; row < 16; ++row) {
-      sum += shared.loss[row];
-      bad = shared.bad[row] < bad ? shared.bad[row] : bad;
-    }
+  const unsigned lane = threadIdx.x % 32;
+  double sum = Team<32>::sum(lane < 16 ? static_cast<double>(shared.loss[lane]) : 0.0);
+  const std::int64_t bad = Team<32>::smallest(lane < 16 ? shared.bad[lane] : no_position);
+  unsigned told = 0;
+  if (lane == 0) {
     see_bad(bad);
+    const unsigned mine = 1u + (bad == no_position ? 0u : 1u << 16);
     task.partial[rows_block] = sum;
     __threadfence();
-    is_last = comes_last(blocks);
+    told = mine + (blocks == 1 ? 0u : atomicAdd(&told_blocks, mine));
   }
-  if (!__shfl_sync(0xffffffffu, static_cast<int>(is_last), 0)) {
+  told = __shfl_sync(0xffffffffu, told, 0);
+  if ((told & 0xffffu) != blocks) {
     return;
   }
   __threadfence();
-  double sum = 0;
-  for (unsigned i = threadIdx.x % 32; i < blocks; i += 32) {
-    sum += __ldcg(task.partial + i);
+  if (blocks > 1) {
+    sum = 0;
+    for (unsigned i = lane; i < blocks; i += 32) {
+      sum += __ldcg(task.partial + i);
+    }
+    sum = Team<32>::sum(sum);
   }
-  sum = Team<32>::sum(sum);
   const CrossEntropy<float>& call = task.rows.call;
-  if (is_first) {
-    note_bad(call.fault, task.rows.labels, call.classes);
+  if (lane == 0) {
+    told_blocks = 0;
     if (call.reduction != ops::Reduction::none) {
-      call.loss.stored[0] = static_cast<float>(sum * shared.scale);
+      call.loss.stored[0] = static_cast<float>(shared.weight == 0 ? 0 * sum : sum / shared.weight);
+    }
+    if (told >> 16 != 0 || !call.fault.is_kept) {  // else it would be waited for in vain
+      note_bad(call.fault, task.rows.labels, call.classes);
     }
   }
 }
@@ -242,7 +281,7 @@ __global__ void __launch_bounds__(HeadTile<classes>::threads + 32, 1)
       wait_for_previous();
     }
     __syncthreads();
-    __syncthreads();
+    LossesKnown::sync();
     if (slice == 0) {
       finish_losses(task, rows_block, shared);
     }
@@ -252,14 +291,18 @@ __global__ void __launch_bounds__(HeadTile<classes>::threads + 32, 1)
   const int begin = slice * task.slice + warp * InputTile::n;
   const bool has_columns = task.dx != nullptr && begin < end;
   Place<InputTile> part(0, rows_block * S::m, begin);
-  InputColumns<classes, vectors> columns;
+  InputColumns<classes, vectors> columns(task);
   if (has_columns) {
-    columns.draw(task, part);
+    columns.prepare(task, part);
   }
   float bias[2 * S::lines_b];
+  std::int64_t label = 0;
   NoSums none;
   multiply<S, Major::k, vectors, Major::k, vectors>(
       at, task.x, task.w, task.settled, none, room, [&](Stage stage) {
+        if (has_columns && stage == draws_at<S>) {
+          columns.draw(task, part);
+        }
         if (has_columns && loads_at<S>(stage, task.settled.b)) {
           columns.load_w(task, part);
         }
@@ -267,6 +310,9 @@ __global__ void __launch_bounds__(HeadTile<classes>::threads + 32, 1)
           columns.load_kept(task, part);
         }
         if (warp < 2 && loads_at<S>(stage, task.settled.rest)) {
+          // Lanes of rows that do not exist go along, for the others' sake.
+          label = at.m + warp < task.x.lines ? task.rows.labels[at.m + warp]
+                                             : task.rows.call.ignore_index;
 #pragma unroll
           for (int i = 0; i < 2 * S::lines_b; ++i) {
             const int column = 2 * S::lines_b * at.quarter + i;
@@ -277,9 +323,9 @@ __global__ void __launch_bounds__(HeadTile<classes>::threads + 32, 1)
       });
   __syncthreads();
   if (warp < 2) {
-    finish_rows(task, at, warp, slice == 0, room, bias, shared);
+    finish_rows(task, at, warp, slice == 0, label, room, bias, shared);
   }
-  __syncthreads();
+  SlopesKnown<S>::sync();
   if (!has_columns) {
     return;
   }
@@ -287,6 +333,7 @@ __global__ void __launch_bounds__(HeadTile<classes>::threads + 32, 1)
 #pragma unroll 1
   for (int n = begin + S::warps * InputTile::n; n < end; n += S::warps * InputTile::n) {
     part = Place<InputTile>(0, rows_block * S::m, n);
+    columns.prepare(task, part);
     columns.draw(task, part);
     columns.load_w(task, part);
     columns.load_kept(task, part);

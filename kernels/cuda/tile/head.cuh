@@ -22,59 +22,56 @@ __device__ __forceinline__ float sum_of_four_lanes(float value) {
 }
 
 /// `x`: the logits of columns `column` on, those past the classes anything, which become the
-/// slopes: 0 there. Gives the row's loss, known to its four lanes.
-template <int count>
-__device__ __forceinline__ float loss_of_four_lanes(const HeadRows& rows, std::int64_t label,
-                                                    int column, float scale, float (&x)[count]) {
+/// slopes: 0 there. Before, `tell` is called with the row's loss, known to its four lanes.
+template <int count, class Tell>
+__device__ __forceinline__ void finish_row(const HeadRows& rows, std::int64_t label, int column,
+                                           float scale, float (&x)[count], Tell tell) {
   const int classes = static_cast<int>(rows.call.classes);
-  Ranked top{-INFINITY, classes};
+  float most = -INFINITY;
 #pragma unroll
   for (int i = 0; i < count; ++i) {
-    if (column + i < classes && x[i] > top.value) {
-      top = {x[i], column + i};
-    }
+    most = column + i < classes ? fmaxf(most, x[i]) : most;
   }
-  top = of_four_lanes(top, [](const Ranked& a, const Ranked& b) {
-    return b.value > a.value || (b.value == a.value && b.place < a.place) ? b : a;
-  });
+  most = of_four_lanes(most, [](float a, float b) { return fmaxf(a, b); });
   // Rows without a loss go along, for the sake of the lanes beside theirs.
-  const bool counts = label != rows.call.ignore_index && !rows.is_bad(label);
-  label = counts ? label : 0;
-  // The largest is left to log1p: see typed/cross_entropy.cu.
+  const bool counts = rows.counts(label);
+  const int place = counts ? static_cast<int>(label) - column : -column;  // of the label, from x[0]
   float e[count], weight[count];
-  float rest = 0, others = 0, weights = 0, all = 0, of_label = 0;
+  float below = 0, largest = 0, weights = 0, all = 0, of_label = 0;
 #pragma unroll
   for (int i = 0; i < count; ++i) {
     const bool exists = column + i < classes;
-    e[i] = exists ? exp_below<float>(x[i], top.value) : 0.0f;
-    rest += column + i == top.place ? 0.0f : e[i];
-    others += column + i == label ? 0.0f : e[i];
+    e[i] = exists ? exp_below<float>(x[i], most) : 0.0f;
+    below += exists && x[i] == most ? 0.0f : e[i];
+    largest += exists && x[i] == most ? 1.0f : 0.0f;
     weight[i] = exists && rows.smooth != 0 ? rows.weight(column + i) : 0.0f;
     weights += weight[i];
-    of_label += column + i == label ? x[i] : 0.0f;
+    of_label += i == place ? x[i] : 0.0f;
   }
-  rest = sum_of_four_lanes(rest);
-  others = sum_of_four_lanes(others);
+  below = sum_of_four_lanes(below);
+  largest = sum_of_four_lanes(largest);
   of_label = sum_of_four_lanes(of_label);
+  const float rest = rest_of(most, below, largest);
+  const float others = others_of(most, rest, of_label);
   const float log_sum = log1pf(rest);
-  const float sharp = rows.sharp * rows.weight(label);
-  float loss = sharp * (log_sum - (of_label - top.value));
+  const float sharp = rows.sharp * rows.weight(counts ? label : 0);
+  float loss = sharp * (log_sum - (of_label - most));
   if (rows.smooth != 0) {
     weights = sum_of_four_lanes(weights);
 #pragma unroll
     for (int i = 0; i < count; ++i) {
-      all += column + i < classes ? weight[i] * (log_sum - (x[i] - top.value)) : 0.0f;
+      all += column + i < classes ? weight[i] * (log_sum - (x[i] - most)) : 0.0f;
     }
     loss += rows.smooth * sum_of_four_lanes(all);
   }
+  tell(counts ? loss : 0.0f);
   const RowSlope slope(rest, others, weights, sharp, rows.smooth, scale);
 #pragma unroll
   for (int i = 0; i < count; ++i) {
     const float value =
-        column + i == label ? slope.at_label(e[i], weight[i]) : slope.beside(e[i], weight[i]);
+        i == place ? slope.at_label(e[i], weight[i]) : slope.beside(e[i], weight[i]);
     x[i] = counts && column + i < classes ? value : 0.0f;
   }
-  return counts ? loss : 0.0f;
 }
 
 }  // namespace sinter::cuda::tile

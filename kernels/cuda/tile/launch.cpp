@@ -52,8 +52,8 @@ Launch::Device& Launch::of(int index) {
   return device;
 }
 
-// A kernel that was launched in the ordinary way has not made its writes visible when a tile kernel
-// after it starts, so after one nothing is settled.
+// After a kernel that was launched in the ordinary way a tile kernel is, too, and nothing is
+// settled.
 Launch::Launch(int device) : index_(device), device_(of(device)), lock_(device_.mutex) {
   follows_a_tile_ = device_.last_use != 0 && uses(device) == device_.last_use;
   device_.to_be_written.clear();
@@ -91,7 +91,9 @@ cudaLaunchConfig_t Launch::begin(int blocks, int threads, std::size_t shared_byt
   attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
   attribute.val.programmaticStreamSerializationAllowed = 1;
   config.attrs = &attribute;
-  config.numAttrs = device_.architecture >= 900 ? 1 : 0;
+  // After anything else there may be other work to wait for than the kernel before, which a graph
+  // cannot tell apart.
+  config.numAttrs = device_.architecture >= 900 && follows_a_tile_ ? 1 : 0;
   device_.last_use = 0;
   return config;
 }

@@ -1,6 +1,7 @@
-// How tile kernels are launched: while the one before is still running (programmatic dependent
-// launch), which hides what a launch costs. A kernel waits for the end of the one before it, but
-// may already load what that one does not write. Which arguments those are is known here.
+// How tile kernels are launched: after another tile kernel, while that is still running
+// (programmatic dependent launch), which hides what a launch costs. A kernel waits for the end of
+// the one before it, but may already load what that one does not write. Which arguments those are
+// is known here.
 #pragma once
 
 #include <cstddef>

@@ -67,6 +67,12 @@ __device__ constexpr bool loads_at(Stage stage, bool settled) {
                                   : Stage::after_wait);
 }
 
+/// When masks are drawn: before the wait, if the kernel starts early enough to have time for it, as
+/// one whose blocks fit beside those of the kernel before does; else while operands are on their
+/// way.
+template <class S>
+inline constexpr Stage draws_at = S::threads <= 256 ? Stage::before_wait : Stage::after_wait;
+
 /// What of a kernel's arguments the kernel before it did not write, so that it may be read while
 /// that one still runs.
 struct Settled {

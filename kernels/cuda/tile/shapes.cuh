@@ -35,8 +35,7 @@ void with_tile(int lines_a, int lines_b, int depth, int multiprocessors, F f) {
   }
 }
 
-/// For weights' gradients: 32 x 32 tiles, with 16 warps, while they are one for each
-/// multiprocessor.
+/// For weights' gradients: 32 x 32 tiles while they are one for each multiprocessor.
 constexpr bool prefers_square_tiles(std::int64_t blocks_of_square, int multiprocessors) {
   return blocks_of_square <= multiprocessors;
 }

@@ -13,15 +13,35 @@ constexpr int bounded_threads = S::threads == 256 ? 384 : S::threads;
 template <class S>
 constexpr int shared_floats = S::partial_floats + S::warps_k* S::m;
 
+// Whether this thread finishes the bias of a line, which it is.
+template <class S>
+__device__ __forceinline__ bool has_bias(const Layer& layer, int tile_m, int tile_n) {
+  const int line = static_cast<int>(threadIdx.x);
+  return tile_n == 0 && layer.bias.data != nullptr && line < S::m &&
+         tile_m * S::m + line < layer.dy.lines;
+}
+
 template <class S, bool vectors_dy, bool vectors_x>
-__device__ __forceinline__ void multiply_layer(const Layer& layer, int tile_m, int tile_n,
-                                               float* room, Held (&held)[S::quads_to_finish]) {
+__device__ __forceinline__ void multiply_layer(const Layer& layer, const Updates& updates,
+                                               int tile_m, int tile_n, float* room,
+                                               std::int64_t& fault, Held& bias,
+                                               Held (&held)[S::quads_to_finish]) {
   const Place<S> at(tile_m, tile_n);
   LineSums<S> sums;
   const bool has_weight = layer.weight.data != nullptr;
   multiply<S, Major::line, vectors_dy, Major::line, vectors_x>(
       at, layer.dy, layer.x, layer.settled, sums, room, [&](Stage stage) {
-        if (!loads_at<S>(stage, layer.settled.rest) || !has_weight) {
+        if (stage == Stage::after_wait) {
+          fault = fault_of(updates);
+        }
+        if (!loads_at<S>(stage, layer.settled.rest)) {
+          return;
+        }
+        if (has_bias<S>(layer, tile_m, tile_n)) {
+          fetch(bias, layer.bias, layer.bias_rule, tile_m * S::m + static_cast<int>(threadIdx.x), 1,
+                false);
+        }
+        if (!has_weight) {
           return;
         }
 #pragma unroll
@@ -41,6 +61,7 @@ template <class S>
 __global__ void __launch_bounds__(bounded_threads<S>, 1)
     gradient_kernel(const __grid_constant__ GradientTask task) {
   extern __shared__ __align__(16) float room[];
+  __shared__ Constants constants;
   if constexpr (!has_tf32) {
     return;
   }
@@ -51,20 +72,23 @@ __global__ void __launch_bounds__(bounded_threads<S>, 1)
   const Layer& layer = task.layer[l];
   const int tile = static_cast<int>(blockIdx.x) - layer.first_tile;
   const int tile_m = tile / layer.across, tile_n = tile % layer.across;
+  constants.bring(task.updates);
+  std::int64_t fault = no_position;
+  Held bias;
   Held held[S::quads_to_finish];
   if (layer.vectors_x) {
     if (layer.vectors_dy) {
-      multiply_layer<S, true, true>(layer, tile_m, tile_n, room, held);
+      multiply_layer<S, true, true>(layer, task.updates, tile_m, tile_n, room, fault, bias, held);
     } else {
-      multiply_layer<S, false, true>(layer, tile_m, tile_n, room, held);
+      multiply_layer<S, false, true>(layer, task.updates, tile_m, tile_n, room, fault, bias, held);
     }
   } else if (layer.vectors_dy) {
-    multiply_layer<S, true, false>(layer, tile_m, tile_n, room, held);
+    multiply_layer<S, true, false>(layer, task.updates, tile_m, tile_n, room, fault, bias, held);
   } else {
-    multiply_layer<S, false, false>(layer, tile_m, tile_n, room, held);
+    multiply_layer<S, false, false>(layer, task.updates, tile_m, tile_n, room, fault, bias, held);
   }
   __syncthreads();
-  if (is_idle(task.updates.sgd) || is_idle(task.updates.adam)) {
+  if (fault != no_position) {
     return;
   }
   const Place<S> at(tile_m, tile_n);
@@ -75,19 +99,17 @@ __global__ void __launch_bounds__(bounded_threads<S>, 1)
       const int count = at.has(i) ? valid(row, column, layer.dy.lines, layer.x.lines) : 0;
       if (count != 0) {
         const float4 sum = total(at, room, at.quad(i));
-        apply(task, layer.weight_rule, {sum.x, sum.y, sum.z, sum.w}, held[i]);
+        apply(constants, layer.weight_rule, {sum.x, sum.y, sum.z, sum.w}, held[i]);
         put_back(held[i], layer.weight, layer.weight_rule, row * layer.x.lines + column, count,
                  layer.vectors_weight);
       }
     }
   }
-  const int line = static_cast<int>(threadIdx.x), row = tile_m * S::m + line;
-  if (tile_n == 0 && layer.bias.data != nullptr && line < S::m && row < layer.dy.lines) {
-    Held one;
-    fetch(one, layer.bias, layer.bias_rule, row, 1, false);
+  if (has_bias<S>(layer, tile_m, tile_n)) {
+    const int line = static_cast<int>(threadIdx.x);
     const float sum = LineSums<S>::total(room + S::partial_floats, line);
-    apply(task, layer.bias_rule, {sum, 0, 0, 0}, one);
-    put_back(one, layer.bias, layer.bias_rule, row, 1, false);
+    apply(constants, layer.bias_rule, {sum, 0, 0, 0}, bias);
+    put_back(bias, layer.bias, layer.bias_rule, tile_m * S::m + line, 1, false);
   }
 }
 

@@ -39,14 +39,37 @@ struct GradientTask {
   Updates updates;
 };
 
-template <class Constants>
-__device__ __forceinline__ Constants constants_of(const Update<Constants>& update) {
-  return update.live == nullptr ? update.constants : *update.live;
-}
+/// The constants of the update in shared memory, where they are brought before they are needed: a
+/// graph's live ones are final when it begins.
+struct alignas(16) Constants {
+  math::SgdConstants<float> sgd;
+  math::AdamConstants<float> adam;
 
-template <class Constants>
-__device__ __forceinline__ bool is_idle(const Update<Constants>& update) {
-  return update.fault != nullptr && __ldcg(update.fault) != no_position;
+  /// By all threads, of which there are at least 128; a barrier has to follow.
+  __device__ __forceinline__ void bring(const Updates& updates) {
+    bring(sgd, updates.sgd, 0);
+    bring(adam, updates.adam, 64);
+  }
+
+ private:
+  // A word by each thread from `first` on.
+  template <class One>
+  static __device__ __forceinline__ void bring(One& to, const Update<One>& update, int first) {
+    constexpr int words = sizeof(One) / 4;
+    static_assert(sizeof(One) % 4 == 0 && words <= 64);
+    const One& from = update.live == nullptr ? update.constants : *update.live;
+    const int word = static_cast<int>(threadIdx.x) - first;
+    if (word >= 0 && word < words) {
+      reinterpret_cast<std::uint32_t*>(&to)[word] =
+          reinterpret_cast<const std::uint32_t*>(&from)[word];
+    }
+  }
+};
+
+/// What is noted of bad input, which ends all updates; no_position where nobody would look.
+__device__ __forceinline__ std::int64_t fault_of(const Updates& updates) {
+  const std::int64_t* fault = updates.sgd.fault != nullptr ? updates.sgd.fault : updates.adam.fault;
+  return fault == nullptr ? no_position : __ldcg(fault);
 }
 
 /// Tensors that a rule reads of a Target.
@@ -71,7 +94,7 @@ __device__ __forceinline__ void fetch(Held& held, const Target& target, Rule rul
 }
 
 /// Changes `held`, of which what follows is stored.
-__device__ __forceinline__ void apply(const GradientTask& task, Rule rule, const Quad& gradient,
+__device__ __forceinline__ void apply(const Constants& constants, Rule rule, const Quad& gradient,
                                       Held& held) {
   const auto each = [&](auto change) {
 #pragma unroll
@@ -85,19 +108,15 @@ __device__ __forceinline__ void apply(const GradientTask& task, Rule rule, const
     case Rule::accumulate:
       return each([](float g, float& p, float&, float&) { p += g; });
     case Rule::sgd:
-    case Rule::momentum: {
-      const auto constants = constants_of(task.updates.sgd);
-      if (rule == Rule::sgd) {
-        return each([&](float g, float& p, float&, float&) { update_parameter(constants, g, p); });
-      }
       return each(
-          [&](float g, float& p, float& v, float&) { update_parameter(constants, g, p, v); });
-    }
-    case Rule::adam: {
-      const auto constants = constants_of(task.updates.adam);
+          [&](float g, float& p, float&, float&) { update_parameter(constants.sgd, g, p); });
+    case Rule::momentum:
       return each(
-          [&](float g, float& p, float& m, float& s) { update_parameter(constants, g, p, m, s); });
-    }
+          [&](float g, float& p, float& v, float&) { update_parameter(constants.sgd, g, p, v); });
+    case Rule::adam:
+      return each([&](float g, float& p, float& m, float& s) {
+        update_parameter(constants.adam, g, p, m, s);
+      });
   }
 }
 

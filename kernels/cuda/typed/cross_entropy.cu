@@ -33,42 +33,40 @@ struct Keep {
 
 // The loss of one row, known to its whole team. With log-probabilities l, probabilities p, label t,
 // class weights w and smoothing s over C classes: loss = (1 - s) w_t (-l_t) + s / C * sum_c w_c
-// (-l_c), as torch defines it. `top` is the row's largest.
+// (-l_c), as torch defines it.
 template <class T, int threads>
-__device__ float loss_of_row(const Rows<T>& rows, std::int64_t row, std::int64_t label,
-                             const Ranked& top, float scale) {
+__device__ float loss_of_row(const Rows<T>& rows, const Row<T, threads>& x, std::int64_t label,
+                             float scale, T* grad) {
   using Group = Team<threads>;
-  const std::int64_t classes = rows.call.classes;
-  const T* x = rows.call.logits + row * classes;
-  // The largest adds exp(0) = 1, left to log1p: added here it would swallow the others, and the
-  // loss of a network sure of its answer would lose its digits.
-  float rest = 0, others = 0, weights = 0;
-  for (std::int64_t j = Group::rank(); j < classes; j += threads) {
-    const float e = exp_below<T>(to_float(x[j]), top.value);
-    rest += j == top.place ? 0.0f : e;
-    others += j == label ? 0.0f : e;
+  const float most = x.largest();
+  float below = 0, largest = 0, weights = 0;
+  x.each([&](std::int64_t j, float value) {
+    below += value == most ? 0.0f : exp_below<T>(value, most);
+    largest += value == most ? 1.0f : 0.0f;
     weights += rows.smooth == 0 ? 0.0f : rows.weight(j);
-  }
-  rest = Group::sum(rest);
-  others = Group::sum(others);
+  });
+  const float rest = rest_of(most, Group::sum(below), Group::sum(largest));
+  const float of_label = x[label];
+  const float others = others_of(most, rest, of_label);
   const float log_sum = log1pf(rest);
   const float sharp = rows.sharp * rows.weight(label);
-  float loss = sharp * (log_sum - (to_float(x[label]) - top.value));
+  float loss = sharp * (log_sum - (of_label - most));
   if (rows.smooth != 0) {
     weights = Group::sum(weights);
     float all = 0;
-    for (std::int64_t j = Group::rank(); j < classes; j += threads) {
-      all += rows.weight(j) * (log_sum - (to_float(x[j]) - top.value));
-    }
+    x.each(
+        [&](std::int64_t j, float value) { all += rows.weight(j) * (log_sum - (value - most)); });
     loss += rows.smooth * Group::sum(all);
   }
-  if (rows.call.grad != nullptr) {
-    T* grad = rows.call.grad + row * classes;
+  if (grad != nullptr) {
     const RowSlope slope(rest, others, weights, sharp, rows.smooth, scale);
-    for (std::int64_t j = Group::rank(); j < classes; j += threads) {
-      const float e = exp_below<T>(to_float(x[j]), top.value);
+    x.each([&](std::int64_t j, float value) {
       const float weight = rows.smooth == 0 ? 0.0f : rows.weight(j);
-      grad[j] = from_float<T>(j == label ? slope.at_label(e, weight) : slope.beside(e, weight));
+      grad[j] = from_float<T>(slope.beside(exp_below<T>(value, most), weight));
+    });
+    if (label % threads == Group::rank()) {  // by the thread that has just written there
+      const float weight = rows.smooth == 0 ? 0.0f : rows.weight(label);
+      grad[label] = from_float<T>(slope.at_label(exp_below<T>(of_label, most), weight));
     }
   }
   return loss;
@@ -110,15 +108,14 @@ __global__ void __launch_bounds__(row_block<threads>) cross_entropy_kernel(const
   for (std::int64_t k = 0; k < rows.rows_of_team && k < room; ++k) {
     const std::int64_t row = begin + k;
     const std::int64_t label = rows.labels[row];
-    const Ranked top = largest_of_row<T, threads>(call.logits + row * call.classes, call.classes);
+    const Row<T, threads> logits(call.logits + row * call.classes, call.classes);
+    T* const grad = call.grad == nullptr ? nullptr : call.grad + row * call.classes;
     const bool is_bad = rows.is_bad(label);
     float loss = 0;
     if (label != call.ignore_index && !is_bad) {
-      loss = loss_of_row<T, threads>(rows, row, label, top, static_cast<float>(scale));
-    } else if (call.grad != nullptr) {
-      for (std::int64_t j = Group::rank(); j < call.classes; j += threads) {
-        call.grad[row * call.classes + j] = from_float<T>(0.0f);
-      }
+      loss = loss_of_row(rows, logits, label, static_cast<float>(scale), grad);
+    } else if (grad != nullptr) {
+      logits.each([&](std::int64_t j, float) { grad[j] = from_float<T>(0.0f); });
     }
     if (is_bad) {
       bad = bad == no_position ? row : bad;

@@ -19,17 +19,25 @@ __global__ void __launch_bounds__(row_block<threads>)
   if (row >= rows) {
     return;
   }
-  x += row * columns;
   y += row * columns;
-  const float most = largest_of_row<T, threads>(x, columns).value;
+  const Row<T, threads> logits(x + row * columns, columns);
+  const float most = logits.largest();
   float sum = 0;
-  for (std::int64_t j = Team<threads>::rank(); j < columns; j += threads) {
-    sum += exp_below<T>(to_float(x[j]), most);
-  }
+  logits.each([&](std::int64_t, float value) { sum += exp_below<T>(value, most); });
   sum = Team<threads>::sum(sum);
-  for (std::int64_t j = Team<threads>::rank(); j < columns; j += threads) {
-    y[j] = from_float<T>(exp_below<T>(to_float(x[j]), most) / sum);
-  }
+  logits.each(
+      [&](std::int64_t j, float value) { y[j] = from_float<T>(exp_below<T>(value, most) / sum); });
+}
+
+// An element and its place in the row.
+struct Ranked {
+  float value;
+  std::int64_t place;
+};
+
+__device__ Ranked from_lane_xor(const Ranked& ranked, int mask) {
+  return {__shfl_xor_sync(0xffffffffu, ranked.value, mask),
+          __shfl_xor_sync(0xffffffffu, ranked.place, mask)};
 }
 
 // NaN before all numbers, then the larger one, then the first.

@@ -12,7 +12,8 @@ constexpr int block_columns = 32;
 constexpr int block_rows = 8;
 
 template <class T>
-__global__ void sum_groups(const T* x, std::int64_t rows, std::int64_t columns, float* partial) {
+__global__ void sum_rows_kernel(const T* x, std::int64_t rows, std::int64_t columns,
+                                float* partial) {
   __shared__ float sums[block_rows][block_columns];
   const std::int64_t column = static_cast<std::int64_t>(blockIdx.x) * block_columns + threadIdx.x;
   const std::int64_t top = blockIdx.y * rows_in_group;
@@ -33,18 +34,27 @@ __global__ void sum_groups(const T* x, std::int64_t rows, std::int64_t columns, 
   }
 }
 
+// Thread (j, k) groups k, k + 8, ... of a column in turn, then the eight sums in turn.
 template <class T>
-__global__ void sum_partial(const float* partial, std::int64_t groups, std::int64_t columns, T* y,
-                            bool accumulate) {
-  const std::int64_t column = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
-  if (column >= columns) {
-    return;
-  }
+__global__ void sum_groups_kernel(const float* partial, std::int64_t groups, std::int64_t columns,
+                                  T* y, bool accumulate) {
+  __shared__ float sums[block_rows][block_columns];
+  const std::int64_t column = static_cast<std::int64_t>(blockIdx.x) * block_columns + threadIdx.x;
   float sum = 0;
-  for (std::int64_t group = 0; group < groups; ++group) {
-    sum += partial[group * columns + column];
+  if (column < columns) {
+#pragma unroll 8  // loads that do not wait for each other
+    for (std::int64_t group = threadIdx.y; group < groups; group += block_rows) {
+      sum += partial[group * columns + column];
+    }
   }
-  y[column] = from_float<T>(accumulate ? to_float(y[column]) + sum : sum);
+  sums[threadIdx.y][threadIdx.x] = sum;
+  __syncthreads();
+  if (threadIdx.y == 0 && column < columns) {
+    for (int k = 1; k < block_rows; ++k) {
+      sum += sums[k][threadIdx.x];
+    }
+    y[column] = from_float<T>(accumulate ? to_float(y[column]) + sum : sum);
+  }
 }
 
 }  // namespace
@@ -63,17 +73,25 @@ void sum_rows(int device, const T* x, std::int64_t rows, std::int64_t columns, f
   for (std::int64_t done = 0; done < groups; done += most) {
     const std::int64_t count = groups - done < most ? groups - done : most;
     const std::int64_t begin = done * rows_in_group;
-    sum_groups<<<dim3(across, static_cast<unsigned>(count)), dim3(block_columns, block_rows), 0,
-                 stream>>>(x + begin * columns, rows - begin, columns, partial + done * columns);
-    check(cudaGetLastError(), "sum_groups");
+    sum_rows_kernel<<<dim3(across, static_cast<unsigned>(count)), dim3(block_columns, block_rows),
+                      0, stream>>>(x + begin * columns, rows - begin, columns,
+                                   partial + done * columns);
+    check(cudaGetLastError(), "sum_rows_kernel");
   }
-  constexpr unsigned threads = 128;
-  const auto blocks = static_cast<unsigned>((columns + threads - 1) / threads);
-  sum_partial<<<blocks, threads, 0, stream>>>(partial, groups, columns, y, accumulate);
-  check(cudaGetLastError(), "sum_partial");
+  sum_groups(device, partial, groups, columns, y, accumulate);
+}
+
+template <class T>
+void sum_groups(int device, const float* partial, std::int64_t groups, std::int64_t columns, T* y,
+                bool accumulate) {
+  const auto blocks = static_cast<unsigned>((columns + block_columns - 1) / block_columns);
+  sum_groups_kernel<<<blocks, dim3(block_columns, block_rows), 0, use(device)>>>(
+      partial, groups, columns, y, accumulate);
+  check(cudaGetLastError(), "sum_groups_kernel");
 }
 
 template void sum_rows(int, const SINTER_STORAGE*, std::int64_t, std::int64_t, float*,
                        SINTER_STORAGE*, bool);
+template void sum_groups(int, const float*, std::int64_t, std::int64_t, SINTER_STORAGE*, bool);
 
 }  // namespace sinter::cuda
