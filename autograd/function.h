@@ -53,7 +53,16 @@ struct Pass {
 class Backward {
  public:
   /// The gradient that came into the output; its shape and type are the output's.
-  const Tensor& grad() const { return grad_; }
+  const Tensor& grad() const {
+    if (!grad_.defined()) {
+      grad_ = Tensor::full(node_.kind.shape, 1.0, node_.kind.dtype, node_.kind.device);
+    }
+    return grad_;
+  }
+  /// Where a gradient of grad()'s shape and type can be written while grad() is read, element by
+  /// element: grad() itself where nobody else has it, else a new tensor. To be called once, by who
+  /// does not need grad() afterwards.
+  Tensor over_grad() const;
   /// Whether grad() is the scalar 1 with which backward started, so that a factor can be skipped.
   bool grad_is_one() const { return grad_is_one_; }
   /// Whether anyone wants the gradient of this input. Skip the work where not.
@@ -98,17 +107,18 @@ class Backward {
   Target target_of(int input, const Shape& shape);
   void finish(int input, const Target& target);
 
-  Backward(Tape& tape, Tape::Node& node, Tensor grad, bool grad_is_one)
+  /// `grad`: undefined for the 1 that backward starts with.
+  Backward(Tape& tape, Tape::Node& node, Tensor grad)
       : tape_(tape),
         node_(node),
+        grad_is_one_(!grad.defined()),
         grad_(std::move(grad)),
-        grad_is_one_(grad_is_one),
         grad_is_through_pass_(node.is_through_pass) {}
 
   Tape& tape_;
   Tape::Node& node_;
-  Tensor grad_;
   bool grad_is_one_;
+  mutable Tensor grad_;  // the 1 is made when it is asked for
   bool grad_is_through_pass_;
 };
 

@@ -200,10 +200,10 @@ Tensor linear_then(const Tensor& x, const Tensor& weight, const Tensor& bias,
   recording.finish(
       y,
       [pass, linear = LinearBackward(recording, x, weight)](Backward& b) {
-        Tensor dz = b.grad();
+        Tensor dz;
         bool bias_is_done = false;
         if (pass != nullptr && !b.grad_is_through_pass()) {
-          dz = Tensor::empty(dz.shape(), dz.dtype(), dz.device());
+          dz = b.over_grad();
           bias_is_done = b.needs(2) && !linear.grouped;
           if (bias_is_done) {
             b.write(2, {linear.out}, [&](Tensor& db, bool accumulate) {
@@ -213,6 +213,8 @@ Tensor linear_then(const Tensor& x, const Tensor& weight, const Tensor& bias,
           } else {
             ops::activation_backward(b.saved(pass->kept), b.grad(), dz, pass->args);
           }
+        } else {
+          dz = b.grad();
         }
         dz = dz.reshape({linear.rows, linear.out});
         linear.input(b, dz);

@@ -96,7 +96,7 @@ void Tape::uses(const std::shared_ptr<Generator>& generator) {
 void Tape::backward(const Tensor& loss) {
   check(loss.numel() == 1, "Tape::backward: the loss must be one element, its shape is ",
         loss.shape(), "; take its mean or sum, or pass the gradient that comes into it");
-  run(loss, Tensor::full(loss.shape(), 1.0, loss.dtype(), loss.device()), true);
+  run(loss, {});
 }
 
 void Tape::backward(const Tensor& value, const Tensor& gradient) {
@@ -104,10 +104,10 @@ void Tape::backward(const Tensor& value, const Tensor& gradient) {
             gradient.dtype() == value.dtype() && gradient.device() == value.device(),
         "Tape::backward: the gradient must have the value's shape, type and device (",
         value.shape(), ", ", value.dtype(), ", ", value.device(), ")");
-  run(value, gradient.detach(), false);
+  run(value, gradient.detach());
 }
 
-void Tape::run(const Tensor& value, const Tensor& gradient, bool seeded_with_one) {
+void Tape::run(const Tensor& value, const Tensor& gradient) {
   check(!done_,
         "Tape::backward: it has already run on this tape, and what was recorded is freed; "
         "make a new Tape for each forward pass");
@@ -119,13 +119,15 @@ void Tape::run(const Tensor& value, const Tensor& gradient, bool seeded_with_one
   done_ = true;
   const NoTape suspended;
   const auto last = static_cast<std::size_t>(value.slot().index);
-  nodes_[last].gradient = gradient.reshape(nodes_[last].kind.shape);
+  if (gradient.defined()) {
+    nodes_[last].gradient = gradient.reshape(nodes_[last].kind.shape);
+  }
   try {
     for (std::size_t i = last + 1; i-- > 0;) {
       Node& node = nodes_[i];
       Tensor incoming = std::exchange(node.gradient, {});
-      if (incoming.defined() && node.backward) {
-        Backward context(*this, node, std::move(incoming), seeded_with_one && i == last);
+      if ((incoming.defined() || i == last) && node.backward) {
+        Backward context(*this, node, std::move(incoming));
         node.backward(context);
       }
       node.backward = nullptr;  // frees what it kept
@@ -248,6 +250,11 @@ Tape::Kind Tape::kind_of(const Edge& edge) const {
 bool Recording::needs(int input) const {
   const auto i = static_cast<std::size_t>(input);
   return i < node_.inputs.size() && node_.inputs[i].wanted();  // none where the recording is off
+}
+
+Tensor Backward::over_grad() const {
+  const Tensor& dy = grad();
+  return is_sole_owner(dy) ? dy : Tensor::empty(dy.shape(), dy.dtype(), dy.device());
 }
 
 bool Backward::needs(int input) const {

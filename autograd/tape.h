@@ -99,7 +99,8 @@ class Tape {
 
   Kind kind_of(const Edge& edge) const;
 
-  void run(const Tensor& value, const Tensor& gradient, bool seeded_with_one);
+  /// `gradient`: undefined for 1.
+  void run(const Tensor& value, const Tensor& gradient);
 
   detail::TapeScope scope_{this};
   std::uint64_t id_;

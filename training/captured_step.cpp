@@ -21,6 +21,29 @@ namespace {
 // Graphs of this many kinds are kept: full batches and the last one, for training at two sizes.
 constexpr std::size_t most_kinds = 4;
 
+// Batches are gathered for so many bytes at a time, which stay in a GPU's second-level cache until
+// their steps come: few launches, and few steps that do not follow each other at once. A batch that
+// is larger by itself is gathered when its step comes: there, a second one in memory is dear and
+// the time for it is not.
+constexpr std::size_t most_bytes_ahead = 16 << 20;
+
+// How many batches like `one` are gathered together, 0 where it is too large for any to be gathered
+// ahead. Each has to begin where a tensor of its own may, at a multiple of 16 bytes: kernels are
+// chosen by that, whose sums differ in the last bit.
+std::int64_t batches_together(const Batch& one) {
+  const std::size_t inputs = one.inputs.bytes(), targets = one.targets.bytes();
+  const std::size_t room = most_bytes_ahead / std::max<std::size_t>(1, inputs + targets);
+  if (room > 1 && (inputs % 16 != 0 || targets % 16 != 0)) {
+    return 1;
+  }
+  return static_cast<std::int64_t>(room);
+}
+
+Batch batch_in(const Batch& batches, std::int64_t k, std::int64_t size) {
+  return {batches.inputs.view_rows(k * size, (k + 1) * size),
+          batches.targets.view_rows(k * size, (k + 1) * size)};
+}
+
 Tensor stacked(const std::vector<Tensor>& scalars) {
   Tensor out = Tensor::empty({static_cast<std::int64_t>(scalars.size())}, scalars.front().dtype(),
                              scalars.front().device());
@@ -223,15 +246,44 @@ Tensor CapturedStep::operator()(const Dataset& resident, std::span<const std::in
       [&](Recorded&) {
         Graph& graph = *Graph::recording();
         std::vector<Tensor> losses;
-        for (std::int64_t k = 0; k < steps; ++k) {
-          const Tensor indices = graph.live(
-              {batch_size}, DType::int64, [this, first = k * batch_size](std::span<std::byte> to) {
-                std::memcpy(to.data(), order_.data() + first, to.size());
-              });
-          losses.push_back(step(resident.gather(indices)));
+        // The first batch is there soon; while some steps run, the batches of the next are
+        // gathered, up to twice as many.
+        Batch batches = gathered(resident, 0, batch_size);
+        const std::int64_t together = batches_together(batches);
+        std::int64_t count = 1;
+        for (std::int64_t first = 0; first < steps;) {
+          const std::int64_t next = first + count;
+          const std::int64_t next_count =
+              std::min({2 * count, std::max<std::int64_t>(1, together), steps - next});
+          Batch coming;
+          const auto gather_next = [&] {
+            coming = gathered(resident, next * batch_size, next_count * batch_size);
+          };
+          if (together > 0 && next_count > 0) {
+            graph.beside(gather_next);
+          }
+          for (std::int64_t k = 0; k < count; ++k) {
+            losses.push_back(step(batch_in(batches, k, batch_size)));
+          }
+          graph.join();
+          batches = {};
+          if (together == 0 && next_count > 0) {
+            gather_next();
+          }
+          batches = coming;
+          first = next;
+          count = next_count;
         }
         return stacked(losses);
       });
+}
+
+Batch CapturedStep::gathered(const Dataset& resident, std::int64_t first, std::int64_t count) {
+  const Tensor indices =
+      Graph::recording()->live({count}, DType::int64, [this, first](std::span<std::byte> to) {
+        std::memcpy(to.data(), order_.data() + first, to.size());
+      });
+  return resident.gather(indices);
 }
 
 void CapturedStep::check() {

@@ -84,6 +84,8 @@ class CapturedStep {
   Tensor run(const std::string& of_batch, std::int64_t steps,
              const std::function<Tensor()>& eagerly, const std::function<void(Recorded&)>& prepare,
              const std::function<Tensor(Recorded&)>& body);
+  /// Items first to first + count - 1 of the order, for a graph under recording.
+  Batch gathered(const Dataset& resident, std::int64_t first, std::int64_t count);
   void stay_eager(const std::string& why);
 
   Module& model_;

@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <bit>
 #include <chrono>
 #include <cstdio>
 #include <numeric>
@@ -53,11 +52,7 @@ std::unique_ptr<Dataset> resident_copy(const Dataset& data, Device device) {
 
 // Steps in one graph: enough that what a replay costs the host does not count, and recording them
 // does not take long.
-std::int64_t steps_in_graph(std::int64_t steps_in_epoch) {
-  constexpr std::uint64_t most = 32;
-  return static_cast<std::int64_t>(
-      std::bit_floor(std::min(most, static_cast<std::uint64_t>(steps_in_epoch))));
-}
+constexpr std::int64_t most_steps_in_graph = 64;
 
 }  // namespace
 
@@ -99,9 +94,10 @@ void Trainer::run_captured(EpochRun& run, DataLoader& loader, const Dataset* res
     const std::span<const std::int64_t> items(order);
     const auto n = static_cast<std::int64_t>(order.size());
     const std::int64_t whole = n / batch_size;
-    const std::int64_t together = whole == 0 ? 1 : steps_in_graph(whole);
     for (std::int64_t step = 0; step < loader.batches();) {
-      const std::int64_t steps = step + together <= whole ? together : 1;
+      // Full graphs, one for the rest of the full batches, one for the last batch.
+      const std::int64_t steps =
+          std::max<std::int64_t>(1, std::min(most_steps_in_graph, whole - step));
       const std::int64_t begin = step * batch_size;
       const std::int64_t end = std::min(n, begin + steps * batch_size);
       const std::vector<double> lrs = run.lrs(steps);

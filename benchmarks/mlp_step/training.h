@@ -17,7 +17,7 @@ namespace bench {
 
 struct StepSettings {
   sinter::Device device;
-  std::int64_t steps_per_graph = 32;
+  std::int64_t steps_per_graph = 64;
   bool eager = false;  ///< no graphs
   int runs = 5;
 };

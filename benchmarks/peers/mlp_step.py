@@ -45,7 +45,7 @@ def parse_arguments():
     parser.add_argument("--only", type=split, help="tasks, separated by commas (default: all)")
     parser.add_argument("--peers", help="those whose name holds this word, e.g. graph or jax; \"\": none")
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--steps-per-graph", type=int, default=32, help="for sinter and for PyTorch")
+    parser.add_argument("--steps-per-graph", type=int, default=64, help="for sinter and for PyTorch")
     parser.add_argument("--limit", type=float, default=240, help="seconds that a peer may take for an answer")
     parser.add_argument("--json", help="also write all results to this file")
     return parser.parse_args()

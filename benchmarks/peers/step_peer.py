@@ -6,7 +6,7 @@ A peer reads a request a line and answers it with a line of JSON:
     time                                            ->  {"us": a step, "first_loss": ..., "last_loss": ..., ...}
 
 or with {"problem": why}. Its first line, unasked, is {"versions": ..., "device": ...} or {"problem": why}, if it cannot
-run here at all. Its arguments are words: device=cpu, steps=32 (in a graph), and names of modes.
+run here at all. Its arguments are words: device=cpu, steps=64 (in a graph), and names of modes.
 """
 import gc
 import json
@@ -29,7 +29,7 @@ class Settings:
         words = dict(word.split("=", 1) for word in arguments if "=" in word)
         self.modes = {word for word in arguments if "=" not in word}
         self.device = words.get("device", "cuda")
-        self.steps = int(words.get("steps", 32))
+        self.steps = int(words.get("steps", 64))
 
 
 def data(np, recipe):

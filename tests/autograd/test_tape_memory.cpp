@@ -144,6 +144,51 @@ TEST_CASE("what was recorded is freed as backward walks, and all of it at its en
   CHECK(pool_stats(Device::cpu()).peak_in_use - after_forward <= 4 * 8192);
 }
 
+TEST_CASE("behind a product, an activation's gradient takes the place of the one that came in") {
+  const std::int64_t rows = 256, columns = 512;
+  const Tensor w = leaf({columns, 1});
+  const Tensor x = tensor({rows, 1}, 1.0, 2);
+  for (const math::AnyActivation& act :
+       {math::AnyActivation{math::GELU{}}, math::AnyActivation{math::ReLU{}}}) {
+    Tape tape;
+    const Tensor y = linear_activation(x, w, {}, act) * 2.0;
+    const Tensor ones = Tensor::full(y.shape(), 1.0, y.dtype());
+    const std::size_t before = in_use();
+    reset_peak(Device::cpu());
+    tape.backward(y, ones);
+    const auto more = static_cast<double>(pool_stats(Device::cpu()).peak_in_use - before);
+    CHECK(more < 1.5 * static_cast<double>(rows * columns * 8));
+  }
+}
+
+TEST_CASE("a gradient that others have too is left as it is") {
+  const Tensor w = leaf({4, 8});
+  const Tensor ones = Tensor::full({4, 8}, 1.0, w.dtype());
+  const Tensor weight = tensor({8, 8}, 1.0, 3);
+  const auto dense = [&weight](const Tensor& z, const math::AnyActivation& act) {
+    return linear_activation(z, weight, {}, act);
+  };
+  {
+    Tape tape;
+    tape.backward(dense(w * 1.0, math::GELU{}), ones);
+    CHECK(doubles(ones) == std::vector<double>(32, 1.0));
+  }
+  // Both activations are handed the same tensor by the sum.
+  const auto gradient_of = [&](auto f) {
+    Tensor at = leaf({4, 8});
+    Tape tape;
+    tape.backward(f(at * 1.0), ones);
+    return doubles(at.grad());
+  };
+  const auto relu = gradient_of([&](const Tensor& z) { return dense(z, math::ReLU{}); });
+  const auto gelu = gradient_of([&](const Tensor& z) { return dense(z, math::GELU{}); });
+  const auto both =
+      gradient_of([&](const Tensor& z) { return dense(z, math::ReLU{}) + dense(z, math::GELU{}); });
+  for (std::size_t i = 0; i < both.size(); ++i) {
+    CHECK(both[i] == doctest::Approx(relu[i] + gelu[i]).epsilon(1e-12));
+  }
+}
+
 TEST_CASE("a chain of 20,000 functions does not overflow the stack") {
   Tensor x = leaf_of({1.0});
   Tape tape;

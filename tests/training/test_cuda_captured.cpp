@@ -11,27 +11,13 @@
 #include <doctest/doctest.h>
 
 #include "../cuda.h"
+#include "clouds.h"
 #include <sinter/kernels/dispatch.h>
 #include <sinter/sinter.h>
 
 using namespace sinter;
 
 namespace {
-
-// Points of `classes` clouds in `features` dimensions, by a formula.
-TensorDataset clouds(std::int64_t n, std::int64_t features, std::int64_t classes) {
-  std::vector<float> x;
-  std::vector<std::int64_t> y;
-  for (std::int64_t i = 0; i < n; ++i) {
-    const std::int64_t label = (i * 7 + i / 3) % classes;
-    for (std::int64_t j = 0; j < features; ++j) {
-      const double noise = std::sin(12.9898 * static_cast<double>(i * features + j + 1));
-      x.push_back(static_cast<float>(0.4 * noise + std::cos(static_cast<double>((j + 1) * label))));
-    }
-    y.push_back(label);
-  }
-  return {Tensor::from(x, {n, features}), Tensor::from(y, {n})};
-}
 
 std::vector<float> weights(Module& model) {
   std::vector<float> out;
@@ -48,14 +34,6 @@ Batch batch_at(const Dataset& data, std::int64_t first, std::int64_t count) {
     indices[static_cast<std::size_t>(i)] = (first + i) % data.size();
   }
   return data.batch(indices, Device::cuda());
-}
-
-Sequential small_model() {
-  manual_seed(3);
-  Sequential model{Linear{12, 33}, GELU{.drop_p = 0.2f}, Linear{33, 20}, ReLU{.drop_p = 0.1f},
-                   Linear{20, 5}};
-  model.to(Device::cuda());
-  return model;
 }
 
 // Steps on batches of changing size, with a learning rate and a dropout that change midway.
@@ -355,26 +333,4 @@ TEST_CASE("CUDA: a step that reads a number on the host stays eager") {
   CHECK(step.replayed() == 0);
   CHECK_FALSE(step.captures());
   CHECK(optimizer.steps() == 4);
-}
-
-TEST_CASE("CUDA: device memory stays flat over replays") {
-  if (!has_gpu()) {
-    return;
-  }
-  const TensorDataset data = clouds(330, 12, 5).to(Device::cuda());
-  Sequential model = small_model();
-  Adam optimizer{model.parameters(), {.lr = 0.001}};
-  CapturedStep step{model, CrossEntropyLoss{}, optimizer};
-  std::vector<std::int64_t> order(64);
-  std::iota(order.begin(), order.end(), 0);
-  const auto several = [&](int times) {
-    for (int i = 0; i < times; ++i) {
-      step(data, order, 16);
-    }
-    step.check();
-    const PoolStats stats = pool_stats(Device::cuda());
-    return stats.in_use + stats.held;
-  };
-  const auto before = several(4);
-  CHECK(several(40) == before);
 }
