@@ -71,7 +71,7 @@ void Graph::record(const std::function<void()>& work) {
   };
   {
     const CaptureScope capturing;
-    const PoolLease::Scope leasing(lease_);
+    const PoolLease::Scope leasing(&lease_);
     row.begin_capture(device_.index);
     current = this;
     try {
@@ -168,7 +168,7 @@ Tensor Graph::live(const Shape& shape, DType dtype,
     const std::size_t size = std::max(block_bytes, padded);
     // Not from the lease, where it could be memory that work recorded before writes to: a replay
     // would fill it before that work runs.
-    const PoolLease::Pause elsewhere;
+    const PoolLease::Scope elsewhere(nullptr);
     blocks_.push_back({Tensor::empty({static_cast<std::int64_t>(size)}, DType::uint8, device_),
                        std::vector<std::byte>(size)});
   }

@@ -241,11 +241,9 @@ void pool_release(Device device, void* memory, std::size_t bytes) noexcept {
 
 PoolLease::~PoolLease() { pool(device_).end(this); }
 void PoolLease::let_go() { pool(device_).let_go(this); }
-PoolLease::Scope::Scope(PoolLease& lease) : outer_(std::exchange(leasing, &lease)) {}
+PoolLease::Scope::Scope(PoolLease* lease) : outer_(std::exchange(leasing, lease)) {}
 PoolLease::Scope::~Scope() { leasing = outer_; }
 PoolLease::Hold::Hold() : outer_(std::exchange(holding, true)) {}
 PoolLease::Hold::~Hold() { holding = outer_; }
-PoolLease::Pause::Pause() : outer_(std::exchange(leasing, nullptr)) {}
-PoolLease::Pause::~Pause() { leasing = outer_; }
 
 }  // namespace sinter

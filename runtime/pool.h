@@ -48,7 +48,8 @@ class PoolLease {
 
   class Scope {
    public:
-    explicit Scope(PoolLease& lease);
+    /// nullptr: what the thread takes comes from the pool itself, within another scope too.
+    explicit Scope(PoolLease* lease);
     ~Scope();
     Scope(const Scope&) = delete;
     Scope& operator=(const Scope&) = delete;
@@ -67,17 +68,6 @@ class PoolLease {
 
    private:
     bool outer_;
-  };
-  /// While it lives, what the thread takes comes from the pool itself.
-  class Pause {
-   public:
-    Pause();
-    ~Pause();
-    Pause(const Pause&) = delete;
-    Pause& operator=(const Pause&) = delete;
-
-   private:
-    PoolLease* outer_;
   };
 
  private:

@@ -6,53 +6,52 @@
 namespace sinter::cuda {
 namespace {
 
-// A block sums a group of rows over 32 columns: thread (j, k) rows k, k + 8, ... in turn, then the
-// eight sums of a column in turn.
 constexpr int block_columns = 32;
 constexpr int block_rows = 8;
 
+// The sum of rows top to bottom - 1 of a column, of 32 in a block: thread (j, k) rows k, k + 8, ...
+// in turn, then thread (j, 0), which alone knows the result, the eight sums in turn.
 template <class T>
-__global__ void sum_rows_kernel(const T* x, std::int64_t rows, std::int64_t columns,
-                                float* partial) {
+__device__ float sum_down(const T* x, std::int64_t top, std::int64_t bottom, std::int64_t columns,
+                          std::int64_t column) {
   __shared__ float sums[block_rows][block_columns];
-  const std::int64_t column = static_cast<std::int64_t>(blockIdx.x) * block_columns + threadIdx.x;
-  const std::int64_t top = blockIdx.y * rows_in_group;
-  const std::int64_t bottom = top + rows_in_group < rows ? top + rows_in_group : rows;
   float sum = 0;
   if (column < columns) {
+#pragma unroll 8  // loads that do not wait for each other
     for (std::int64_t row = top + threadIdx.y; row < bottom; row += block_rows) {
       sum += to_float(x[row * columns + column]);
     }
   }
   sums[threadIdx.y][threadIdx.x] = sum;
   __syncthreads();
+  for (int k = 1; k < block_rows; ++k) {
+    sum += sums[k][threadIdx.x];
+  }
+  return sum;
+}
+
+__device__ std::int64_t my_column() {
+  return static_cast<std::int64_t>(blockIdx.x) * block_columns + threadIdx.x;
+}
+
+template <class T>
+__global__ void sum_rows_kernel(const T* x, std::int64_t rows, std::int64_t columns,
+                                float* partial) {
+  const std::int64_t column = my_column();
+  const std::int64_t top = blockIdx.y * rows_in_group;
+  const std::int64_t bottom = top + rows_in_group < rows ? top + rows_in_group : rows;
+  const float sum = sum_down(x, top, bottom, columns, column);
   if (threadIdx.y == 0 && column < columns) {
-    for (int k = 1; k < block_rows; ++k) {
-      sum += sums[k][threadIdx.x];
-    }
     partial[blockIdx.y * columns + column] = sum;
   }
 }
 
-// Thread (j, k) groups k, k + 8, ... of a column in turn, then the eight sums in turn.
 template <class T>
 __global__ void sum_groups_kernel(const float* partial, std::int64_t groups, std::int64_t columns,
                                   T* y, bool accumulate) {
-  __shared__ float sums[block_rows][block_columns];
-  const std::int64_t column = static_cast<std::int64_t>(blockIdx.x) * block_columns + threadIdx.x;
-  float sum = 0;
-  if (column < columns) {
-#pragma unroll 8  // loads that do not wait for each other
-    for (std::int64_t group = threadIdx.y; group < groups; group += block_rows) {
-      sum += partial[group * columns + column];
-    }
-  }
-  sums[threadIdx.y][threadIdx.x] = sum;
-  __syncthreads();
+  const std::int64_t column = my_column();
+  const float sum = sum_down(partial, 0, groups, columns, column);
   if (threadIdx.y == 0 && column < columns) {
-    for (int k = 1; k < block_rows; ++k) {
-      sum += sums[k][threadIdx.x];
-    }
     y[column] = from_float<T>(accumulate ? to_float(y[column]) + sum : sum);
   }
 }
