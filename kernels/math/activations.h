@@ -239,14 +239,18 @@ struct Softplus {
   SINTER_HD constexpr bool valid() const { return beta > 0 && finite(beta) && finite(threshold); }
   template <class V>
   SINTER_HD V forward(V x) const {
-    const V z = splat<V>(beta) * x, rest = log1p_exp_minus_abs(product(splat<V>(beta), x));
-    const V soft = (max(z, splat<V>(0)) + rest) / splat<V>(beta);
-    return select(z > splat<V>(threshold), x, soft);
+    const V soft = max(x, splat<V>(0)) + log1p_exp_minus_abs(splat<V>(beta), x) / splat<V>(beta);
+    return select(x > bound<V>(), x, soft);
   }
   template <class V>
   SINTER_HD V derivative_from_input(V x) const {
-    const V z = splat<V>(beta) * x;
-    return select(z > splat<V>(threshold), splat<V>(1), logistic(product(splat<V>(beta), x)));
+    return select(x > bound<V>(), splat<V>(1), logistic(product(splat<V>(beta), x)));
+  }
+
+ private:
+  template <class V>
+  SINTER_HD V bound() const {  // one value for all elements, unlike beta * x
+    return splat<V>(threshold) / splat<V>(beta);
   }
 };
 

@@ -47,20 +47,22 @@ requires(G != Grade::float32) SINTER_HD Scalar<U, G> exp(Scalar<U, G> x) {
   }
 }
 
-template <class U, Grade G>
-requires(G != Grade::float32) SINTER_HD Scalar<U, G> log1p_of_fraction(Scalar<U, G> e) {
-  if constexpr (G == Grade::float16) {
+template <Coarse V>
+SINTER_HD V log1p_exp_minus_abs(V scale, V x) {
+  const V rate = scale * splat<V>(-detail::log2_e);
+  if constexpr (detail::is_float16<V>) {
+    const V e = exp2_of(rate * abs(x));
     return e * polynomial(e, 0.9999432719685666, -0.49697761826376496, 0.3063000041607481,
                           -0.15742573714889063, 0.04134657109666077);
-  } else {
-    return e * polynomial(e, 0.9996069954815874, -0.4864136602554242, 0.25402375400132954,
-                          -0.07434227516205476);
+  } else {  // in 2^24 e
+    const V e = exp2_of(fma(rate, abs(x), splat<V>(24)));
+    return e * polynomial(e, 0x1p-24 * 0.9996069954815874, 0x1p-48 * -0.4864136602554242,
+                          0x1p-72 * 0.25402375400132954, 0x1p-96 * -0.07434227516205476);
   }
 }
-
 template <Coarse V>
 SINTER_HD V log1p_exp_minus_abs(V z) {
-  return log1p_of_fraction(exp(-abs(z)));
+  return log1p_exp_minus_abs(splat<V>(1), z);
 }
 
 template <Coarse V>

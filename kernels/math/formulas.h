@@ -37,10 +37,14 @@ SINTER_HD V logistic(V z) {
   return select(z < splat<V>(0), e, splat<V>(1)) / (splat<V>(1) + e);
 }
 
-// log(1 + e^-|z|)
+// log(1 + e^-|z|), and that of z = scale x for a positive scale.
 template <class V>
 SINTER_HD V log1p_exp_minus_abs(V z) {
   return log1p_of_fraction(exp(-abs(z)));
+}
+template <class V>
+SINTER_HD V log1p_exp_minus_abs(V scale, V x) {
+  return log1p_exp_minus_abs(product(scale, x));
 }
 
 // e^x - 1 for x <= 0; for others anything, but NaN for NaN.
