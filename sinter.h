@@ -8,12 +8,15 @@
 #include <sinter/kernels/precision.h>
 #include <sinter/layers/activations.h>
 #include <sinter/layers/flatten.h>
+#include <sinter/layers/glu.h>
 #include <sinter/layers/gradcheck.h>
 #include <sinter/layers/linear.h>
 #include <sinter/layers/losses.h>
 #include <sinter/layers/module.h>
+#include <sinter/layers/norms.h>
 #include <sinter/layers/safetensors.h>
 #include <sinter/layers/sequential.h>
+#include <sinter/layers/softmax.h>
 #include <sinter/layers/weights.h>
 #include <sinter/runtime/build_info.h>
 #include <sinter/runtime/cpu_path.h>
@@ -28,6 +31,7 @@
 #include <sinter/runtime/pool.h>
 #include <sinter/runtime/tensor.h>
 #include <sinter/training/captured_step.h>
+#include <sinter/training/clip.h>
 #include <sinter/training/dataset.h>
 #include <sinter/training/idx.h>
 #include <sinter/training/loader.h>

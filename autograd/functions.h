@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 
 #include <sinter/autograd/tape.h>
 #include <sinter/kernels/math/activations.h>
@@ -89,6 +90,33 @@ Tensor rows(const Tensor& x, std::int64_t begin, std::int64_t end);
 /// Dimensions from `start_dim` on become one, as torch.flatten does.
 Tensor flatten(const Tensor& x, int start_dim = 1);
 
+// Over rows: the last dimension, or the last ones. ------------------------------------------------
+
+/// e^x divided by its sum over the last dimension, without overflow; `dim` may only name that one.
+/// To train a classifier take cross_entropy of logits, which is exact where this has rounded to 0.
+Tensor softmax(const Tensor& x, int dim = -1);
+/// log(softmax(x)), exact where softmax would round to 0 or 1.
+Tensor log_softmax(const Tensor& x, int dim = -1);
+/// softmax(-x)
+Tensor softmin(const Tensor& x, int dim = -1);
+
+/// (x - mean) / sqrt(variance + eps) * weight + bias, with mean and (biased) variance over the last
+/// dimensions, which are `normalized_shape` (Ba, Kiros and Hinton, "Layer normalization", 2016).
+/// weight and bias have that shape or are undefined. Statistics of 16-bit elements are float32.
+/// Throws Error for another shape of x and for eps that is negative or not finite.
+Tensor layer_norm(const Tensor& x, const Shape& normalized_shape, const Tensor& weight = {},
+                  const Tensor& bias = {}, double eps = 1e-5);
+/// x / sqrt(mean of x^2 + eps) * weight, the same way (Zhang and Sennrich, "Root mean square layer
+/// normalization", 2019). Without `eps` it is the spacing of x's type at 1.
+Tensor rms_norm(const Tensor& x, const Shape& normalized_shape, const Tensor& weight = {},
+                std::optional<double> eps = std::nullopt);
+
+/// a * gate(b) for the two halves a and b of the last dimension, then dropout, in one pass (Dauphin
+/// et al., "Language modeling with gated convolutional networks", 2017; other gates: Shazeer, "GLU
+/// variants improve transformer", 2020). Throws Error for an odd last dimension.
+Tensor glu(const Tensor& x, const math::AnyActivation& gate = math::Sigmoid{},
+           const DropoutOptions& dropout = {});
+
 // Losses. ---------------------------------------------------------------------------------------
 
 struct CrossEntropyOptions {
@@ -109,18 +137,67 @@ Tensor cross_entropy(const Tensor& logits, const Tensor& labels,
 Tensor linear_cross_entropy(const Tensor& x, const Tensor& weight, const Tensor& bias,
                             const Tensor& labels, const CrossEntropyOptions& options = {});
 
+struct NllOptions {
+  Reduction reduction = Reduction::mean;
+  std::int64_t ignore_index = -100;
+  Tensor class_weights = {};  ///< [classes], or undefined for equal weights
+};
+
+/// The negative log-probability of each label, of log-probabilities [rows, classes] as log_softmax
+/// gives them; labels, mean and errors as for cross_entropy, which is the same in one.
+Tensor nll_loss(const Tensor& log_probabilities, const Tensor& labels,
+                const NllOptions& options = {});
+
+// Element by element, of two tensors of one shape and type; of none, the mean is 0. ---------------
+
+struct L1Options {
+  Reduction reduction = Reduction::mean;
+};
+/// |x - target|; the derivative at 0 is 0.
+Tensor l1_loss(const Tensor& x, const Tensor& target, const L1Options& options = {});
+
 struct MseOptions {
   Reduction reduction = Reduction::mean;
 };
-
-/// The squared difference of two tensors of one shape; of none, the mean is 0.
+/// The squared difference.
 Tensor mse_loss(const Tensor& x, const Tensor& target, const MseOptions& options = {});
+
+struct HuberOptions {
+  Reduction reduction = Reduction::mean;
+  double delta = 1.0;  ///< above 0
+};
+/// d^2 / 2 for a difference up to delta, and delta (|d| - delta / 2) beyond.
+Tensor huber_loss(const Tensor& x, const Tensor& target, const HuberOptions& options = {});
+
+struct SmoothL1Options {
+  Reduction reduction = Reduction::mean;
+  double beta = 1.0;  ///< at least 0
+};
+/// huber_loss for a delta of beta, divided by beta; l1_loss where beta is 0.
+Tensor smooth_l1_loss(const Tensor& x, const Tensor& target, const SmoothL1Options& options = {});
+
+struct BceWithLogitsOptions {
+  Reduction reduction = Reduction::mean;
+  Tensor pos_weight = {};  ///< of the positive share, [size of the last dimension], or undefined
+};
+/// -pos_weight t log p - (1 - t) log(1 - p) for the probability p = 1 / (1 + e^-x) and a target t
+/// in [0, 1], for which no gradient can be had.
+Tensor binary_cross_entropy_with_logits(const Tensor& x, const Tensor& target,
+                                        const BceWithLogitsOptions& options = {});
+
+struct KlDivOptions {
+  Reduction reduction = Reduction::mean;
+  /// The sum divided by the size of the first dimension, which is the divergence of a batch, in
+  /// place of the mean over all elements, which is not.
+  bool batch_mean = false;
+  bool log_target = false;  ///< the target is given as its logarithm
+};
+/// t (log t - x) for log-probabilities x and a target t that are probabilities, for which no
+/// gradient can be had.
+Tensor kl_div(const Tensor& x, const Tensor& target, const KlDivOptions& options = {});
 
 // Not differentiable. ---------------------------------------------------------------------------
 
-/// Softmax over the last dimension. Throws Error for an input that needs a gradient: train with
-/// cross_entropy on logits.
-Tensor softmax(const Tensor& x);
 /// Index (int64) of the largest of the last dimension, the first of equals. Takes any input.
 Tensor argmax(const Tensor& x);
 

@@ -1,68 +1,18 @@
 // Activations and dropout, alone and behind a Linear's product.
-#include <cstring>
 #include <optional>
-#include <span>
 #include <string>
 #include <utility>
 
+#include <sinter/autograd/draw.h>
 #include <sinter/autograd/function.h>
 #include <sinter/autograd/functions.h>
 #include <sinter/autograd/loss_parts.h>
-#include <sinter/runtime/graph.h>
 
 namespace sinter {
 namespace {
 
 bool needs_input(const math::AnyActivation& act) {
   return std::visit([]<class A>(const A&) { return math::derives_from_input<A>; }, act);
-}
-
-// The step of a generator as a graph under recording finds it in each replay; undefined outside
-// one.
-Tensor live_step(const std::shared_ptr<Generator>& generator) {
-  Graph* const graph = Graph::recording();
-  if (graph == nullptr) {
-    return {};
-  }
-  const std::uint32_t step = generator->step();
-  bool is_new = false;
-  const auto ahead = static_cast<std::uint32_t>(graph->advanced(generator.get(), step, is_new));
-  if (is_new) {
-    // Of this step the call that stands behind the step's number has been taken already.
-    graph->when_recorded([graph, generator, step, call = generator->next_call() - 1] {
-      const std::uint32_t steps = generator->step() - step;
-      generator->set_state(step, call);
-      graph->when_replayed(
-          [generator, steps] { generator->set_state(generator->step() + steps, 0); });
-    });
-  }
-  return graph->live({1}, DType::int32, [generator, ahead](std::span<std::byte> to) {
-    const std::uint32_t now = generator->step() + ahead;
-    std::memcpy(to.data(), &now, sizeof now);
-  });
-}
-
-// Draws a call from the generator where there is something to draw.
-ops::DropoutArgs draw(const char* who, const DropoutOptions& options) {
-  check_probability(who, options.p);
-  math::DropoutMask probe = math::dropout_mask(options.p, 0, 0, 0, options.scheme);
-  if (probe.is_identity()) {
-    return {probe};
-  }
-  check(options.generator != nullptr, who,
-        ": dropout needs a generator; a layer has its model's, a functional call passes one as "
-        "{.p = ..., .generator = ...}");
-  const DropoutCall call = options.generator->take_call();
-  if (Tape* tape = Tape::current()) {
-    tape->uses(options.generator);
-  }
-  return {math::dropout_mask(options.p, call.seed, call.call, call.step, options.scheme), 0,
-          live_step(options.generator)};
-}
-
-void check_floating(const char* who, const Tensor& x) {
-  check(x.defined() && is_floating(x.dtype()), who, ": expected elements of a floating type, got ",
-        x.defined() ? name_of(x.dtype()) : "an undefined tensor");
 }
 
 }  // namespace
@@ -84,7 +34,7 @@ Tensor activation(const Tensor& x, const math::AnyActivation& act, const Dropout
   check_floating("activation", x);
   check_activation("activation", act);
   Recording recording("activation", {x});
-  const ops::ActivationArgs args{act, draw("activation", dropout), x.dtype()};
+  const ops::ActivationArgs args{act, draw_mask("activation", dropout), x.dtype()};
   Tensor y = Tensor::empty(x.shape(), x.dtype(), x.device());
   ops::activation_forward(x, y, args);
   if (recording) {
@@ -99,7 +49,7 @@ Tensor activation(const Tensor& x, const math::AnyActivation& act, const Dropout
 
 Tensor dropout(const Tensor& x, const DropoutOptions& options) {
   check_floating("dropout", x);
-  const ops::DropoutArgs args = draw("dropout", options);
+  const ops::DropoutArgs args = draw_mask("dropout", options);
   if (args.mask.is_identity()) {
     return x;
   }
@@ -185,7 +135,7 @@ Tensor linear_then(const Tensor& x, const Tensor& weight, const Tensor& bias,
                    const std::optional<math::AnyActivation>& act, const DropoutOptions& dropout) {
   check_linear(x, weight, bias);
   Recording recording("linear", {x, weight, bias});
-  const ops::ActivationArgs args{act, draw("linear", dropout), x.dtype()};
+  const ops::ActivationArgs args{act, draw_mask("linear", dropout), x.dtype()};
   const Shape shape = x.shape().with(-1, weight.size(0));
   Tensor y = Tensor::empty(shape, x.dtype(), x.device());
   const bool keeps_z = recording && act && needs_input(*act);

@@ -1,4 +1,4 @@
-// What cross_entropy and linear_cross_entropy share.
+// What losses share.
 #pragma once
 
 #include <sinter/autograd/function.h>

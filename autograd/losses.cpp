@@ -10,6 +10,24 @@ bool is_label_type(DType dtype) {
   return dtype == DType::int64 || dtype == DType::int32 || dtype == DType::uint8;
 }
 
+// `logits`: the shape of what the labels are of.
+void check_labels(const char* who, const Shape& logits, DType dtype, const Tensor& labels,
+                  const Tensor& class_weights) {
+  check(logits[1] > 0, who, ": logits ", logits, " have no classes");
+  check(labels.defined(), who, ": the labels are undefined");
+  const bool one_hot = labels.shape() == logits;
+  check(is_label_type(labels.dtype()), who,
+        ": labels must be class numbers of type int64, int32 or uint8, got ", labels.dtype(), " ",
+        labels.shape(), one_hot ? ", which looks one-hot; take argmax(labels)" : "");
+  check(labels.shape() == Shape{logits[0]}, who, ": expected labels [", logits[0], "] for logits ",
+        logits, ", got ", labels.shape(),
+        one_hot ? ", which looks one-hot; class numbers are wanted" : "");
+  check(!class_weights.defined() ||
+            (class_weights.shape() == Shape{logits[1]} && class_weights.dtype() == dtype),
+        who, ": class weights must be [", logits[1], "] of type ", dtype, ", got ",
+        class_weights.dtype(), " ", class_weights.shape());
+}
+
 }  // namespace
 
 Tensor scaled_by_grad(const Backward& b, const Tensor& gradient) {
@@ -27,23 +45,9 @@ ops::CrossEntropyArgs args_of(const CrossEntropyOptions& options) {
 
 void check_cross_entropy(const Shape& logits, DType dtype, const Tensor& labels,
                          const CrossEntropyOptions& options) {
-  check(logits[1] > 0, "cross_entropy: logits ", logits, " have no classes");
-  check(labels.defined(), "cross_entropy: the labels are undefined");
-  const bool one_hot = labels.shape() == logits;
-  check(is_label_type(labels.dtype()),
-        "cross_entropy: labels must be class "
-        "numbers of type int64, int32 or uint8, got ",
-        labels.dtype(), " ", labels.shape(),
-        one_hot ? ", which looks one-hot; take argmax(labels)" : "");
-  check(labels.shape() == Shape{logits[0]}, "cross_entropy: expected labels [", logits[0],
-        "] for logits ", logits, ", got ", labels.shape(),
-        one_hot ? ", which looks one-hot; class numbers are wanted" : "");
+  check_labels("cross_entropy", logits, dtype, labels, options.class_weights);
   check(options.label_smoothing >= 0 && options.label_smoothing <= 1,
         "cross_entropy: label_smoothing must lie in [0, 1], got ", options.label_smoothing);
-  const Tensor& weights = options.class_weights;
-  check(!weights.defined() || (weights.shape() == Shape{logits[1]} && weights.dtype() == dtype),
-        "cross_entropy: class weights must be [", logits[1], "] of type ", dtype, ", got ",
-        weights.dtype(), " ", weights.shape());
 }
 
 Tensor cross_entropy(const Tensor& logits, const Tensor& labels,
@@ -64,37 +68,21 @@ Tensor cross_entropy(const Tensor& logits, const Tensor& labels,
   return loss;
 }
 
-Tensor mse_loss(const Tensor& x, const Tensor& target, const MseOptions& options) {
-  check(x.defined() && target.defined() && x.shape() == target.shape() &&
-            x.dtype() == target.dtype() && is_floating(x.dtype()),
-        "mse_loss: input and target must have one shape and one floating type, got ", x.dtype(),
-        " ", x.shape(), " and ", target.dtype(), " ", target.shape());
-  Recording recording("mse_loss", {x, target});
-  const Shape loss_shape = options.reduction == Reduction::none ? x.shape() : Shape{};
+Tensor nll_loss(const Tensor& x, const Tensor& labels, const NllOptions& options) {
+  check(x.defined() && x.rank() == 2 && is_floating(x.dtype()),
+        "nll_loss: expected log-probabilities [rows, classes] of a floating type, got ", x.dtype(),
+        " ", x.shape());
+  check_labels("nll_loss", x.shape(), x.dtype(), labels, options.class_weights);
+  Recording recording("nll_loss", {x});
+  const Shape loss_shape = options.reduction == Reduction::none ? labels.shape() : Shape{};
   Tensor loss = Tensor::empty(loss_shape, x.dtype(), x.device());
   Tensor gradient = recording ? Tensor::empty(x.shape(), x.dtype(), x.device()) : Tensor{};
-  ops::mse_loss(x, target, loss, gradient, options.reduction);
+  ops::nll_loss(x, labels, options.class_weights, loss, gradient,
+                {options.reduction, 0, options.ignore_index});
   if (recording) {
-    recording.finish(loss, [gradient](Backward& b) {
-      const Tensor dx = scaled_by_grad(b, gradient);
-      b.give(0, dx);
-      if (b.needs(1)) {
-        b.give(1, -dx);
-      }
-    });
+    recording.finish(loss, [gradient](Backward& b) { b.give(0, scaled_by_grad(b, gradient)); });
   }
   return loss;
-}
-
-Tensor softmax(const Tensor& x) {
-  check(x.defined() && x.rank() >= 1 && is_floating(x.dtype()),
-        "softmax: expected a tensor [..., classes] of a floating type");
-  check(!needs_gradient(x),
-        "softmax: it has no backward; train with cross_entropy on logits, or "
-        "detach() them");
-  Tensor y = Tensor::empty(x.shape(), x.dtype(), x.device());
-  ops::softmax(x, y);
-  return y;
 }
 
 Tensor argmax(const Tensor& x) {

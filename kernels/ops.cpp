@@ -43,8 +43,21 @@ const Op<In, In, In, Out, Out, const CrossEntropyArgs&> cross_entropy{
 const Op<In, In, In, In, In, In, Out, Out, Out, const CrossEntropyArgs&, const ActivationArgs&>
     linear_cross_entropy{"linear_cross_entropy", cpu::linear_cross_entropy,
                          CUDA(linear_cross_entropy)};
-const Op<In, In, Out, Out, Reduction> mse_loss{"mse_loss", cpu::mse_loss, CUDA(mse_loss)};
-const Op<In, Out> softmax{"softmax", cpu::softmax, CUDA(softmax)};
+const Op<In, In, In, Out, Out, const CrossEntropyArgs&> nll_loss{"nll_loss", cpu::nll_loss,
+                                                                 CUDA(nll_loss)};
+const Op<In, In, In, Out, Out, const PointwiseLossArgs&> pointwise_loss{
+    "pointwise_loss", cpu::pointwise_loss, CUDA(pointwise_loss)};
+const Op<In, Out, const SoftmaxArgs&> softmax{"softmax", cpu::softmax, CUDA(softmax)};
+const Op<In, In, Out, const SoftmaxArgs&> softmax_backward{
+    "softmax_backward", cpu::softmax_backward, CUDA(softmax_backward)};
+const Op<In, In, In, Out, Out, Out, double> norm_forward{"norm_forward", cpu::norm_forward,
+                                                         CUDA(norm_forward)};
+const Op<In, In, In, In, In, Out, InOut, InOut, const WeightGradientFlags&> norm_backward{
+    "norm_backward", cpu::norm_backward, CUDA(norm_backward)};
+const Op<In, Out, const ActivationArgs&> glu_forward{"glu_forward", cpu::glu_forward,
+                                                     CUDA(glu_forward)};
+const Op<In, In, Out, const ActivationArgs&> glu_backward{"glu_backward", cpu::glu_backward,
+                                                          CUDA(glu_backward)};
 const Op<In, Out> argmax{"argmax", cpu::argmax, CUDA(argmax)};
 const Op<In, In, Out, const NormaliseArgs&> gather_normalise{
     "gather_normalise", cpu::gather_normalise, CUDA(gather_normalise)};
@@ -55,6 +68,7 @@ const Op<InOut, In, InOut, const SgdArgs&> sgd_update{"sgd_update", cpu::sgd_upd
                                                       CUDA(sgd_update)};
 const Op<InOut, In, InOut, InOut, const AdamArgs&> adam_update{"adam_update", cpu::adam_update,
                                                                CUDA(adam_update)};
+const Op<InOuts, Out, double> clip_norm{"clip_norm", cpu::clip_norm, CUDA(clip_norm)};
 
 bool backward_is_grouped([[maybe_unused]] const Tensor& x, [[maybe_unused]] const Tensor& w) {
   return ON_CUDA(x.device().type == DeviceType::cuda && cuda::backward_is_grouped(x, w));
@@ -89,14 +103,21 @@ std::span<const OpInfo> table() {
                                 info(linears_adam_update),
                                 info(cross_entropy),
                                 info(linear_cross_entropy),
-                                info(mse_loss),
+                                info(nll_loss),
+                                info(pointwise_loss),
                                 info(softmax),
+                                info(softmax_backward),
+                                info(norm_forward),
+                                info(norm_backward),
+                                info(glu_forward),
+                                info(glu_backward),
                                 info(argmax),
                                 info(gather_normalise),
                                 info(gather_rows),
                                 info(stack),
                                 info(sgd_update),
-                                info(adam_update)};
+                                info(adam_update),
+                                info(clip_norm)};
   return rows;
 }
 

@@ -12,6 +12,7 @@
 #include <sinter/kernels/dispatch.h>
 #include <sinter/kernels/math/activations.h>
 #include <sinter/kernels/math/dropout.h>
+#include <sinter/kernels/math/losses.h>
 #include <sinter/kernels/math/optimizers.h>
 
 namespace sinter::ops {
@@ -140,13 +141,52 @@ extern const Op<In, In, In, Out, Out, const CrossEntropyArgs&> cross_entropy;
 extern const Op<In, In, In, In, In, In, Out, Out, Out, const CrossEntropyArgs&,
                 const ActivationArgs&>
     linear_cross_entropy;
-/// The mean, sum or each of (x - target)^2; `grad` as above.
-extern const Op<In, In, Out, Out, Reduction> mse_loss;
+/// Of log-probabilities [rows, classes] the negative one at each label; else like cross_entropy.
+extern const Op<In, In, In, Out, Out, const CrossEntropyArgs&> nll_loss;
+
+/// Which loss of kernels/math/losses.h, and what becomes of the terms.
+struct PointwiseLossArgs {
+  /// For `n` elements.
+  PointwiseLossArgs(const math::AnyLoss& loss, Reduction reduction, std::int64_t n)
+      : of_element(loss),
+        each(reduction == Reduction::none),
+        scale(reduction == Reduction::mean && n > 0 ? 1.0 / static_cast<double>(n) : 1.0) {}
+
+  math::AnyLoss of_element;
+  bool each;     ///< the terms are the result, else their sum
+  double scale;  ///< of the result
+};
+/// The loss of x and a target of its shape, and its gradient by x as above; weights [columns] of
+/// the last dimension, or absent, for a loss that takes them. loss: a scalar, or of the shape of x.
+extern const Op<In, In, In, Out, Out, const PointwiseLossArgs&> pointwise_loss;
+
+// Rows: the last dimension of a tensor.
+// ------------------------------------------------------------
+
+struct SoftmaxArgs {
+  bool log = false;      ///< its logarithm
+  bool negated = false;  ///< of -x: softmin
+};
+extern const Op<In, Out, const SoftmaxArgs&> softmax;
+/// dx of y = softmax(x) and dy.
+extern const Op<In, In, Out, const SoftmaxArgs&> softmax_backward;
+
+/// y = (x - mean) rstd * weight + bias with rstd = 1 / sqrt(mean of (x - mean)^2 + eps) of each
+/// row; where no `mean` [rows] is given, without taking it. weight and bias [columns] may be
+/// absent. mean and rstd [rows] are float32, or float64 for float64 x. In order: x, weight, bias,
+/// y, mean, rstd, eps.
+extern const Op<In, In, In, Out, Out, Out, double> norm_forward;
+/// The gradients of x (or absent) and, set or added to, of weight and bias (or absent). In order:
+/// x, weight, mean (absent where none was taken), rstd, dy, dx, dw, db.
+extern const Op<In, In, In, In, In, Out, InOut, InOut, const WeightGradientFlags&> norm_backward;
+
+/// y = dropout(a * act(b)) for the two halves a and b of each row of x.
+extern const Op<In, Out, const ActivationArgs&> glu_forward;
+/// dx of x and dy.
+extern const Op<In, In, Out, const ActivationArgs&> glu_backward;
 
 // Inference and data. ---------------------------------------------------------------------------
 
-/// Softmax over the last dimension.
-extern const Op<In, Out> softmax;
 /// Index (int64) of the largest of the last dimension, the first of equals; NaN counts as largest.
 extern const Op<In, Out> argmax;
 /// Row indices[i] of the uint8 matrix `bytes` becomes row i of y, normalised.
@@ -162,6 +202,9 @@ extern const Op<In, In, Out> gather_rows;
 extern const Op<InOut, In, InOut, const SgdArgs&> sgd_update;
 /// Parameters, gradients, mean and square.
 extern const Op<InOut, In, InOut, InOut, const AdamArgs&> adam_update;
+/// The root of the sum of the squares of all elements of all tensors, a scalar in float32 or
+/// float64, and every element times max_norm / (norm + 1e-6) where that is not above 1.
+extern const Op<InOuts, Out, double> clip_norm;
 
 // The table itself. ------------------------------------------------------------------------------
 

@@ -5,13 +5,10 @@
 #include <sinter/layers/text_form.h>
 
 namespace sinter {
-namespace {
 
-DropoutOptions options(Module& module, double p) {
+DropoutOptions dropout_of(Module& module, double p) {
   return module.training() && p != 0 ? DropoutOptions{p, module.generator()} : DropoutOptions{};
 }
-
-}  // namespace
 
 ActivationModule::ActivationModule(const math::AnyActivation& activation, double probability)
     : act(activation), drop_p(probability) {
@@ -22,18 +19,14 @@ ActivationModule::ActivationModule(const math::AnyActivation& activation, double
 
 Tensor ActivationModule::forward(const Tensor& x) { return activation(x, act, dropout_now()); }
 
-DropoutOptions ActivationModule::dropout_now() { return options(*this, drop_p); }
+DropoutOptions ActivationModule::dropout_now() { return dropout_of(*this, drop_p); }
 
 // Only what differs from the defaults is written.
 std::string ActivationModule::text() const {
   return std::visit(
       [this]<class A>(const A& a) {
         TextForm form(A::name);
-        std::apply(
-            [&](const auto&... field) {
-              (form.argument_unless(field.name, a.*field.member, A{}.*field.member), ...);
-            },
-            A::fields);
+        write_parameters(form, a);
         form.argument_unless("drop_p", drop_p, 0.0);
         return form.str();
       },
@@ -46,7 +39,7 @@ DropoutModule::DropoutModule(double probability) : p(probability) {
 
 Tensor DropoutModule::forward(const Tensor& x) { return dropout(x, dropout_now()); }
 
-DropoutOptions DropoutModule::dropout_now() { return options(*this, p); }
+DropoutOptions DropoutModule::dropout_now() { return dropout_of(*this, p); }
 
 std::string DropoutModule::text() const { return TextForm("dropout").argument("p", p).str(); }
 

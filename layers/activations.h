@@ -45,6 +45,9 @@ struct Dropout {
   double p = 0.5;
 };
 
+/// Dropout as it applies to a module now: none in eval mode.
+DropoutOptions dropout_of(Module& module, double p);
+
 /// What an activation layer becomes in a Sequential.
 struct ActivationModule : Module {
   math::AnyActivation act;

@@ -100,6 +100,36 @@ std::int64_t numel(const Parameters& parameters) {
   return total;
 }
 
+bool has_gradient(const NamedParameter& parameter) {
+  const auto& leaf = parameter.value().leaf();
+  return leaf != nullptr && leaf->fresh;
+}
+
+std::vector<GradientRun> gradient_runs(const Parameters& parameters) {
+  std::vector<GradientRun> runs;
+  for (std::size_t i = 0; i < parameters.size();) {
+    if (!has_gradient(parameters[i])) {
+      ++i;
+      continue;
+    }
+    const ParameterState& first = *parameters[i].state;
+    std::int64_t length = 0;
+    std::size_t last = i;
+    for (; last < parameters.size() && has_gradient(parameters[last]); ++last) {
+      const ParameterState& state = *parameters[last].state;
+      if (state.flat != first.flat || state.offset != first.offset + length) {
+        break;
+      }
+      state.value.leaf()->settle();
+      length += padded_numel(state);
+    }
+    runs.push_back({i, last, first.flat->values.view_rows(first.offset, first.offset + length),
+                    first.flat->gradients.view_rows(first.offset, first.offset + length)});
+    i = last;
+  }
+  return runs;
+}
+
 std::int64_t padded_numel(const ParameterState& parameter) {
   const auto per_boundary = static_cast<std::int64_t>(256 / size_of(parameter.dtype));
   return (parameter.shape.numel() + per_boundary - 1) & -per_boundary;  // a power of two

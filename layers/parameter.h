@@ -81,6 +81,20 @@ struct NamedParameter {
 };
 using Parameters = std::vector<NamedParameter>;
 
+/// Whether there is a gradient that no optimizer step has consumed.
+bool has_gradient(const NamedParameter& parameter);
+
+/// Parameters [first, last) that have a gradient and lie side by side, padding included.
+struct GradientRun {
+  std::size_t first;
+  std::size_t last;
+  Tensor values;
+  Tensor gradients;
+};
+/// The gradients of laid out parameters, in as few runs as possible, in order. What a backward has
+/// put off is computed.
+std::vector<GradientRun> gradient_runs(const Parameters& parameters);
+
 /// Elements of all of them.
 std::int64_t numel(const Parameters& parameters);
 /// Elements from one parameter to the next in a flat layout: the count rounded up to 256 bytes.

@@ -4,9 +4,12 @@
 #include <charconv>
 #include <functional>
 #include <map>
-#include <optional>
+#include <set>
+#include <vector>
 
+#include <sinter/layers/norms.h>
 #include <sinter/layers/sequential.h>
+#include <sinter/layers/softmax.h>
 
 namespace sinter {
 namespace {
@@ -137,85 +140,203 @@ class Reader {
 
 using Maker = std::function<void(const Call& call, Sequential& model)>;
 
-void add_flatten(const Call& call, Sequential& model) {
-  int start_dim = 1;
-  for (const Argument& argument : call.arguments) {
-    if (argument.name != "start_dim") {
-      call.fail(argument.at, "flatten takes start_dim=N");
+// Takes the arguments of a call one by one, those without a name in the order of the questions.
+class Taker {
+ public:
+  Taker(const Call& call, std::string usage) : call_(call), usage_(std::move(usage)) {}
+
+  /// The argument of that name, or the next one without a name; or nullptr.
+  const Argument* find(std::string_view name, bool may_be_positional) {
+    for (const std::string_view wanted : {name, std::string_view()}) {
+      for (std::size_t i = 0; i < call_.arguments.size(); ++i) {
+        if (call_.arguments[i].name == wanted && !taken_.contains(i) &&
+            (!wanted.empty() || may_be_positional)) {
+          taken_.insert(i);
+          return &call_.arguments[i];
+        }
+      }
     }
-    const std::int64_t dim = call.whole_number(argument);
+    return nullptr;
+  }
+  const Argument& need(std::string_view name) {
+    const Argument* const argument = find(name, true);
+    if (argument == nullptr) {
+      call_.fail(call_.at, usage_);
+    }
+    return *argument;
+  }
+  double number(std::string_view name, double otherwise, bool may_be_positional = false) {
+    const Argument* const argument = find(name, may_be_positional);
+    return argument == nullptr ? otherwise : call_.number(*argument);
+  }
+  bool truth(std::string_view name, bool otherwise) {
+    const Argument* const argument = find(name, false);
+    return argument == nullptr ? otherwise : call_.truth(*argument);
+  }
+  /// Fails for an argument that nobody asked for.
+  void finish() const {
+    for (std::size_t i = 0; i < call_.arguments.size(); ++i) {
+      if (!taken_.contains(i)) {
+        call_.fail(call_.arguments[i].at, usage_);
+      }
+    }
+  }
+
+ private:
+  const Call& call_;
+  std::string usage_;
+  std::set<std::size_t> taken_;
+};
+
+void add_flatten(const Call& call, Sequential& model) {
+  Taker taker(call, "flatten takes start_dim=N");
+  int start_dim = 1;
+  if (const Argument* const argument = taker.find("start_dim", false)) {
+    const std::int64_t dim = call.whole_number(*argument);
     if (dim < -Shape::max_rank || dim >= Shape::max_rank) {
-      call.fail(argument.at, "expected a dimension, found " + argument.value);
+      call.fail(argument->at, "expected a dimension, found " + argument->value);
     }
     start_dim = static_cast<int>(dim);
   }
+  taker.finish();
   model.add(Flatten{start_dim});
 }
 
 void add_linear(const Call& call, Sequential& model) {
-  std::optional<std::int64_t> in;
-  std::optional<std::int64_t> out;
-  LinearOptions options;
-  for (const Argument& argument : call.arguments) {
-    if (argument.name == "bias") {
-      options.bias = call.truth(argument);
-    } else if ((argument.name == "in_features" || argument.name.empty()) && !in) {
-      in = call.whole_number(argument);
-    } else if ((argument.name == "out_features" || argument.name.empty()) && !out) {
-      out = call.whole_number(argument);
-    } else {
-      call.fail(argument.at, "linear takes (in_features, out_features, bias=true)");
-    }
-  }
-  if (!in || !out) {
-    call.fail(call.at, "linear takes (in_features, out_features, bias=true)");
-  }
-  model.add(Linear{*in, *out, options});
+  Taker taker(call, "linear takes (in_features, out_features, bias=true)");
+  const std::int64_t in = call.whole_number(taker.need("in_features"));
+  const std::int64_t out = call.whole_number(taker.need("out_features"));
+  const LinearOptions options{.bias = taker.truth("bias", true)};
+  taker.finish();
+  model.add(Linear{in, out, options});
 }
 
 void add_dropout(const Call& call, Sequential& model) {
-  double p = Dropout{}.p;
-  for (const Argument& argument : call.arguments) {
-    if ((!argument.name.empty() && argument.name != "p") || call.arguments.size() > 1) {
-      call.fail(argument.at, "dropout takes p=X");
-    }
-    p = call.number(argument);
-  }
+  Taker taker(call, "dropout takes p=X");
+  const double p = taker.number("p", Dropout{}.p, true);
+  taker.finish();
   model.add(Dropout{.p = p});
+}
+
+// "256", or "4x7" for more than one dimension.
+Shape normalized_shape(const Call& call, const Argument& argument) {
+  std::vector<std::int64_t> sizes;
+  for (std::size_t begin = 0; begin <= argument.value.size();) {
+    const std::size_t end = std::min(argument.value.find('x', begin), argument.value.size());
+    sizes.push_back(
+        call.whole_number({{}, argument.value.substr(begin, end - begin), argument.at + begin}));
+    begin = end + 1;
+  }
+  if (sizes.size() > static_cast<std::size_t>(Shape::max_rank) ||
+      std::ranges::any_of(sizes, [](std::int64_t size) { return size < 1; })) {
+    call.fail(argument.at,
+              "expected sizes of at least 1, as in 256 or 4x7, found " + argument.value);
+  }
+  return Shape(sizes);
+}
+
+void add_layer_norm(const Call& call, Sequential& model) {
+  Taker taker(call,
+              "layer_norm takes (normalized_shape, eps=X, elementwise_affine=true, bias=true)");
+  const Shape shape = normalized_shape(call, taker.need("normalized_shape"));
+  LayerNormOptions options;
+  options.eps = taker.number("eps", options.eps);
+  options.elementwise_affine = taker.truth("elementwise_affine", true);
+  options.bias = taker.truth("bias", true);
+  taker.finish();
+  model.add(LayerNorm{shape, options});
+}
+
+void add_rms_norm(const Call& call, Sequential& model) {
+  Taker taker(call, "rms_norm takes (normalized_shape, eps=X, elementwise_affine=true)");
+  const Shape shape = normalized_shape(call, taker.need("normalized_shape"));
+  RMSNormOptions options;
+  if (const Argument* const eps = taker.find("eps", false)) {
+    options.eps = call.number(*eps);
+  }
+  options.elementwise_affine = taker.truth("elementwise_affine", true);
+  taker.finish();
+  model.add(RMSNorm{shape, options});
+}
+
+template <class Layer>
+void add_plain(const Call& call, Sequential& model) {
+  Taker(call, call.name + " takes no arguments").finish();
+  model.add(Layer{});
+}
+
+template <class A>
+void take_parameters(const Call& call, Taker& taker, A& act) {
+  std::apply(
+      [&](const auto&... field) {
+        [[maybe_unused]] const auto set = [&](const auto& f) {
+          if (const Argument* const argument = taker.find(f.name, false)) {
+            act.*f.member = call.number(*argument);
+          }
+        };
+        (set(field), ...);
+      },
+      A::fields);
+}
+
+// "glu(act=leaky_relu, negative_slope=0.2, drop_p=0.1)"
+void add_glu(const Call& call, Sequential& model) {
+  Taker taker(call, "glu takes act=NAME, that activation's options by name, and drop_p=X");
+  GLU layer;
+  layer.drop_p = taker.number("drop_p", layer.drop_p);
+  if (const Argument* const name = taker.find("act", false)) {
+    bool known = false;
+    math::for_each_activation([&]<class A>() {
+      if (name->value == A::name) {
+        layer.act = A{};
+        known = true;
+      }
+    });
+    if (!known) {
+      call.fail(name->at, "unknown activation \"" + name->value + "\"");
+    }
+  }
+  std::visit([&](auto& act) { take_parameters(call, taker, act); }, layer.act);
+  taker.finish();
+  model.add(layer);
+}
+
+template <class Layer>
+void add_gated(const Call& call, Sequential& model) {
+  Taker taker(call, call.name + " takes drop_p=X");
+  Layer layer;
+  layer.drop_p = taker.number("drop_p", layer.drop_p);
+  taker.finish();
+  model.add(layer);
 }
 
 template <class A>
 void add_activation(const Call& call, Sequential& model) {
+  std::string names = "drop_p";
+  std::apply([&](const auto&... field) { ((names += ", " + std::string(field.name)), ...); },
+             A::fields);
+  Taker taker(call, call.name + " takes its options by name (" + names + ")");
   ActivationLayer<A> layer;
-  for (const Argument& argument : call.arguments) {
-    bool known = argument.name == "drop_p";
-    if (known) {
-      layer.drop_p = call.number(argument);
-    }
-    std::string takes = "drop_p";
-    std::apply(
-        [&](const auto&... field) {
-          [[maybe_unused]] const auto set = [&](const auto& f) {
-            takes += ", " + std::string(f.name);
-            if (argument.name == f.name) {
-              layer.act.*f.member = call.number(argument);
-              known = true;
-            }
-          };
-          (set(field), ...);
-        },
-        A::fields);
-    if (!known) {
-      call.fail(argument.at, call.name + " takes its options by name (" + takes + ")");
-    }
-  }
+  layer.drop_p = taker.number("drop_p", layer.drop_p);
+  take_parameters(call, taker, layer.act);
+  taker.finish();
   model.add(layer);
 }
 
 const std::map<std::string, Maker, std::less<>>& makers() {
   static const auto table = [] {
-    std::map<std::string, Maker, std::less<>> made{
-        {"flatten", add_flatten}, {"linear", add_linear}, {"dropout", add_dropout}};
+    std::map<std::string, Maker, std::less<>> made{{"flatten", add_flatten},
+                                                   {"linear", add_linear},
+                                                   {"dropout", add_dropout},
+                                                   {"layer_norm", add_layer_norm},
+                                                   {"rms_norm", add_rms_norm},
+                                                   {"softmax", add_plain<Softmax>},
+                                                   {"log_softmax", add_plain<LogSoftmax>},
+                                                   {"softmin", add_plain<Softmin>},
+                                                   {"glu", add_glu},
+                                                   {"swiglu", add_gated<SwiGLU>},
+                                                   {"geglu", add_gated<GEGLU>},
+                                                   {"reglu", add_gated<ReGLU>}};
     math::for_each_activation(
         [&made]<class A>() { made.emplace(std::string(A::name), add_activation<A>); });
     return made;

@@ -45,7 +45,11 @@ std::vector<std::string> Sequential::names() const {
   for (const Entry& entry : entries_) {
     out.push_back(std::to_string(place));
     const auto* activation = dynamic_cast<const ActivationModule*>(entry.module.get());
-    place += activation != nullptr && activation->drop_p > 0 ? 2 : 1;
+    const auto* gate = dynamic_cast<const GLUModule*>(entry.module.get());
+    const double drop_p = activation != nullptr ? activation->drop_p
+                          : gate != nullptr     ? gate->drop_p
+                                                : 0;
+    place += drop_p > 0 ? 2 : 1;
   }
   return out;
 }

@@ -12,6 +12,7 @@
 #include <sinter/autograd/functions.h>
 #include <sinter/layers/activations.h>
 #include <sinter/layers/flatten.h>
+#include <sinter/layers/glu.h>
 #include <sinter/layers/linear.h>
 #include <sinter/layers/module.h>
 
@@ -48,6 +49,7 @@ class Sequential : public Module {
     return append(ActivationModule(layer.act, layer.drop_p));
   }
   Sequential& add(const Dropout& layer) { return append(DropoutModule(layer.p)); }
+  Sequential& add(const GLU& layer) { return append(GLUModule(layer)); }
   template <class M>
   requires std::derived_from<std::remove_cvref_t<M>, Module> Sequential& add(M&& module) {
     return append(std::remove_cvref_t<M>(std::forward<M>(module)));

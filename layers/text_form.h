@@ -4,6 +4,7 @@
 #include <charconv>
 #include <string>
 #include <string_view>
+#include <tuple>
 
 namespace sinter {
 
@@ -34,5 +35,15 @@ class TextForm {
   std::string out_;
   bool first_ = true;
 };
+
+/// The parameters of an activation that differ from their defaults.
+template <class A>
+void write_parameters(TextForm& form, const A& act) {
+  std::apply(
+      [&](const auto&... field) {
+        (form.argument_unless(field.name, act.*field.member, A{}.*field.member), ...);
+      },
+      A::fields);
+}
 
 }  // namespace sinter

@@ -14,6 +14,7 @@
 #include <sinter/runtime/graph.h>
 #include <sinter/runtime/log.h>
 #include <sinter/training/captured_step.h>
+#include <sinter/training/clip.h>
 
 namespace sinter {
 namespace {
@@ -64,16 +65,19 @@ void CapturedStep::reset() { recorded_.clear(); }
 
 void CapturedStep::set_capture(bool on) { capture_ = on; }
 
+void CapturedStep::set_max_grad_norm(std::optional<double> max_norm) {
+  sinter::check(!max_norm || *max_norm > 0, "CapturedStep: max_grad_norm must be above 0, got ",
+                max_norm.value_or(0));
+  max_grad_norm_ = max_norm;
+}
+
 Device CapturedStep::device() const { return optimizer_.parameters().front().state->device; }
 
 bool CapturedStep::captures() const { return capture_ && Graph::can_record(device()); }
 
 // By a backward of the caller's: a recorded step would add to them in each replay, or never.
 bool CapturedStep::has_gradients() const {
-  return std::ranges::any_of(optimizer_.parameters(), [](const NamedParameter& parameter) {
-    const auto& leaf = parameter.value().leaf();
-    return leaf != nullptr && leaf->fresh;
-  });
+  return std::ranges::any_of(optimizer_.parameters(), has_gradient);
 }
 
 // A Linear at the end of a Sequential and cross entropy are one op.
@@ -86,11 +90,18 @@ Tensor CapturedStep::loss_of(const Batch& batch) {
   return loss_(model_(batch.inputs), batch.targets);
 }
 
+void CapturedStep::update(Tape& tape, const Tensor& loss) {
+  tape.backward(loss);
+  if (max_grad_norm_) {
+    clip_grad_norm(optimizer_.parameters(), *max_grad_norm_);
+  }
+  optimizer_.step();
+}
+
 Tensor CapturedStep::step(const Batch& batch) {
   Tape tape;
   const Tensor loss = loss_of(batch);
-  tape.backward(loss);
-  optimizer_.step();
+  update(tape, loss);
   return loss.detach();
 }
 
@@ -99,16 +110,15 @@ double CapturedStep::eager(const Batch& batch, const std::function<void(double)>
   const Tensor loss = loss_of(batch);
   const double value = loss.item();
   look(value);
-  tape.backward(loss);
-  optimizer_.step();
+  update(tape, loss);
   return value;
 }
 
 std::string CapturedStep::kind(const std::string& of_batch) {
   const Generator& generator = *model_.generator();
-  std::string out =
-      text(of_batch, "|", model_.text(), "|", static_cast<int>(matmul_precision()), "|",
-           static_cast<const void*>(&generator), " ", generator.seed(), " ", generator.next_call());
+  std::string out = text(of_batch, "|", model_.text(), "|", static_cast<int>(matmul_precision()),
+                         "|", static_cast<const void*>(&generator), " ", generator.seed(), " ",
+                         generator.next_call(), "|", max_grad_norm_.value_or(0));
   detail::for_each_module(
       model_, [&](const std::string&, Module& module) { out += module.training() ? 't' : 'e'; });
   const auto add = [&out](const Tensor& tensor) {

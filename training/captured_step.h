@@ -6,6 +6,7 @@
 #include <functional>
 #include <list>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -17,6 +18,7 @@
 namespace sinter {
 
 class Graph;
+class Tape;
 
 /// loss(output of the model, targets): a scalar that is a mean over the batch.
 using Loss = std::function<Tensor(const Tensor& output, const Tensor& targets)>;
@@ -63,6 +65,9 @@ class CapturedStep {
   /// Whether calls are recorded from now on. They are where the device can.
   void set_capture(bool on);
   bool captures() const;
+  /// Gradients are held to this norm before each update, as clip_grad_norm() does; not where it is
+  /// unset. Throws Error unless it is above 0.
+  void set_max_grad_norm(std::optional<double> max_norm);
   /// Steps that were replayed.
   std::int64_t replayed() const { return replayed_; }
 
@@ -77,6 +82,7 @@ class CapturedStep {
 
   Tensor loss_of(const Batch& batch);
   Tensor step(const Batch& batch);
+  void update(Tape& tape, const Tensor& loss);
   Device device() const;
   bool has_gradients() const;
   std::string kind(const std::string& of_batch);
@@ -92,6 +98,7 @@ class CapturedStep {
   Loss loss_;
   Optimizer& optimizer_;
   bool capture_ = true;
+  std::optional<double> max_grad_norm_;
   Tensor fault_;  // of all graphs
   std::int64_t replayed_ = 0;
   std::list<Recorded> recorded_;     // the latest first

@@ -12,11 +12,6 @@
 namespace sinter {
 namespace {
 
-bool is_fresh(const NamedParameter& parameter) {
-  const auto& leaf = parameter.value().leaf();
-  return leaf != nullptr && leaf->fresh;
-}
-
 void check_lr(const std::string& who, double lr) {
   check(std::isfinite(lr) && lr >= 0, who, ": lr must be finite and at least 0, got ", lr);
 }
@@ -175,7 +170,7 @@ bool Optimizer::step_deferred() {
   std::shared_ptr<DeferredGradients> group;
   std::size_t fresh = 0;
   for (const NamedParameter& parameter : parameters_) {
-    if (!is_fresh(parameter)) {
+    if (!has_gradient(parameter)) {
       continue;
     }
     const auto of = std::dynamic_pointer_cast<DeferredGradients>(parameter.value().leaf()->pending);
@@ -237,44 +232,19 @@ void Optimizer::step() {
   if (step_deferred()) {
     return;
   }
-  for (const NamedParameter& parameter : parameters_) {
-    if (is_fresh(parameter)) {
-      parameter.value().leaf()->settle();
-    }
-  }
-  bool any = false;
+  // Padding is updated along, and stays zero.
+  const std::vector<GradientRun> runs = gradient_runs(parameters_);
+  check(!runs.empty(), name_,
+        ": no parameter has a gradient; call tape.backward(loss) before step()");
   count_step();
-  for (std::size_t i = 0; i < parameters_.size();) {
-    if (!is_fresh(parameters_[i])) {
-      ++i;
-      continue;
-    }
-    any = true;
-    // As many as lie side by side and have a gradient are one update; padding is updated along, and
-    // stays zero.
-    const ParameterState& first = *parameters_[i].state;
-    std::int64_t length = 0;
-    std::size_t last = i;
-    for (; last < parameters_.size() && is_fresh(parameters_[last]); ++last) {
-      const ParameterState& state = *parameters_[last].state;
-      if (state.flat != first.flat || state.offset != first.offset + length) {
-        break;
-      }
-      length += padded_numel(state);
-    }
-    Tensor values = first.flat->values.view_rows(first.offset, first.offset + length);
-    const Tensor gradients = first.flat->gradients.view_rows(first.offset, first.offset + length);
+  for (const GradientRun& run : runs) {
     std::vector<Tensor> state;
     for (const Tensor& whole : state_) {
-      state.push_back(whole.view_rows(offsets_[i], offsets_[i] + length));
+      state.push_back(
+          whole.view_rows(offsets_[run.first], offsets_[run.first] + run.values.numel()));
     }
-    update(values, gradients, state);
-    i = last;
-  }
-  if (!any) {
-    --steps_;
-    throw Error(
-        text(name_, ": no parameter has a gradient; call tape.backward(loss) before step()"));
+    Tensor values = run.values;
+    update(values, run.gradients, state);
   }
   clear_gradients();
 }

@@ -132,6 +132,7 @@ std::vector<EpochReport> Trainer::fit(const Dataset& data, const FitOptions& opt
                             : optimizer_.lr();
   };
   step_.set_capture(options.capture);
+  step_.set_max_grad_norm(options.max_grad_norm);
   step_.reset();  // what a loss of the caller's depends on may have changed
   const auto resident = step_.captures() ? resident_copy(data, device()) : nullptr;
   std::int64_t done_steps = 0;

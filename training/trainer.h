@@ -41,6 +41,8 @@ struct FitOptions {
   bool drop_last = false;
   std::optional<std::uint64_t> seed = std::nullopt;  ///< of the shuffling; else global_seed()
   Schedule schedule = nullptr;                       ///< a factor on the optimizer's lr; else 1
+  /// Gradients are held to this norm before each update, as clip_grad_norm() does.
+  std::optional<double> max_grad_norm = std::nullopt;
   /// On a device that can, steps are recorded as a graph and replayed (CapturedStep), many at a
   /// time where the data set fits into the device's memory. The same bits come out without, but a
   /// loss that is not finite is then found before its step has changed anything, and a loss or

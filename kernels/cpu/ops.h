@@ -31,13 +31,23 @@ void cross_entropy(In logits, In labels, In class_weights, Out loss, Out grad,
 void linear_cross_entropy(In x, In weight, In bias, In labels, In class_weights, In kept, Out loss,
                           Out dlogits, Out dx, const ops::CrossEntropyArgs& loss_args,
                           const ops::ActivationArgs& args);
-void mse_loss(In x, In target, Out loss, Out grad, ops::Reduction reduction);
-void softmax(In x, Out y);
+void nll_loss(In x, In labels, In class_weights, Out loss, Out grad,
+              const ops::CrossEntropyArgs& args);
+void pointwise_loss(In x, In target, In weight, Out loss, Out grad,
+                    const ops::PointwiseLossArgs& args);
+void softmax(In x, Out y, const ops::SoftmaxArgs& args);
+void softmax_backward(In y, In dy, Out dx, const ops::SoftmaxArgs& args);
+void norm_forward(In x, In weight, In bias, Out y, Out mean, Out rstd, double eps);
+void norm_backward(In x, In weight, In mean, In rstd, In dy, Out dx, InOut dw, InOut db,
+                   const ops::WeightGradientFlags& flags);
+void glu_forward(In x, Out y, const ops::ActivationArgs& args);
+void glu_backward(In x, In dy, Out dx, const ops::ActivationArgs& args);
 void argmax(In x, Out y);
 void gather_normalise(In bytes, In indices, Out y, const ops::NormaliseArgs& args);
 void gather_rows(In rows, In indices, Out y);
 void stack(Ins x, Out y);
 void sgd_update(InOut p, In g, InOut momentum, const ops::SgdArgs& args);
 void adam_update(InOut p, In g, InOut m, InOut v, const ops::AdamArgs& args);
+void clip_norm(InOuts tensors, Out norm, double max_norm);
 
 }  // namespace sinter::cpu

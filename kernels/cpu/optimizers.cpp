@@ -1,5 +1,9 @@
 // Parameter updates over flat buffers.
+#include <algorithm>
+#include <cmath>
+
 #include <sinter/kernels/cpu/ops.h>
+#include <sinter/kernels/cpu/sums.h>
 #include <sinter/kernels/cpu/types.h>
 #include <sinter/kernels/one_by_one.h>
 #include <sinter/runtime/parallel.h>
@@ -42,6 +46,32 @@ void linears_adam_update(Ins dy, Ins x, InOuts weights, InOuts biases, InOuts we
                          InOuts bias_state, const ops::AdamArgs& args) {
   update_one_by_one(dy, x, weights, biases, weight_state, bias_state, weight_gradients, adam_update,
                     args);
+}
+
+void clip_norm(InOuts tensors, Out norm, double max_norm) {
+  double squares = 0;
+  for (std::size_t k = 0; k < tensors.size(); ++k) {
+    with_floating("clip_norm", tensors[k].dtype(), [&]<class T>(T) {
+      squares += sum_of_terms(tensors[k].numel(), [x = tensors[k].raw<T>()](std::int64_t i) {
+        return static_cast<double>(x[i]) * static_cast<double>(x[i]);
+      });
+    });
+  }
+  const double found = std::sqrt(squares);
+  with_floating("clip_norm", norm->dtype(),
+                [&]<class T>(T) { norm->raw<T>()[0] = static_cast<T>(found); });
+  const double factor = math::clip_factor(found, max_norm);
+  if (factor == 1) {
+    return;
+  }
+  for (std::size_t k = 0; k < tensors.size(); ++k) {
+    with_floating("clip_norm", tensors[k].dtype(), [&]<class T>(T) {
+      T* const x = tensors[k].raw<T>();
+      parallel_shares(tensors[k].numel(), update_grain, [&](std::int64_t begin, std::int64_t end) {
+        std::for_each(x + begin, x + end, [factor](T& value) { value *= static_cast<T>(factor); });
+      });
+    });
+  }
 }
 
 }  // namespace sinter::cpu

@@ -1,35 +1,15 @@
-// Sums in a fixed order, softmax and argmax along the last dimension.
+// Sums in a fixed order, and argmax along the last dimension.
 #include <algorithm>
-#include <cmath>
 #include <vector>
 
 #include <sinter/kernels/cpu/ops.h>
+#include <sinter/kernels/cpu/sums.h>
 #include <sinter/kernels/cpu/types.h>
 #include <sinter/kernels/strides.h>
 #include <sinter/runtime/parallel.h>
 
 namespace sinter::cpu {
 namespace {
-
-// All elements, in blocks whose sums are added in order: the order is the same for any number of
-// threads.
-template <class T>
-double sum_all(const T* x, std::int64_t n) {
-  constexpr std::int64_t grain = parallel_grain;
-  std::vector<double> partial(static_cast<std::size_t>((n + grain - 1) / grain));
-  parallel_ranges(n, grain, [&](std::int64_t begin, std::int64_t end) {
-    double sum = 0;
-    for (std::int64_t i = begin; i < end; ++i) {
-      sum += static_cast<double>(x[i]);
-    }
-    partial[static_cast<std::size_t>(begin / grain)] = sum;
-  });
-  double total = 0;
-  for (const double sum : partial) {
-    total += sum;
-  }
-  return total;
-}
 
 // [rows, n] to [n]: the gradient of a bias. Columns are independent, so they are what is shared
 // out.
@@ -64,7 +44,9 @@ void sum_to(In x, InOut y, bool accumulate) {
     T* out = y->raw<T>();
     if (y->numel() == 1) {
       const double start = accumulate ? static_cast<double>(out[0]) : 0.0;
-      out[0] = static_cast<T>(start + sum_all(in, x->numel()));
+      const double sum =
+          sum_of_terms(x->numel(), [in](std::int64_t i) { return static_cast<double>(in[i]); });
+      out[0] = static_cast<T>(start + sum);
       return;
     }
     if (keeps_last_dimensions(y->shape(), x->shape())) {
@@ -84,24 +66,6 @@ void sum_to(In x, InOut y, bool accumulate) {
     }
     for (std::size_t i = 0; i < sums.size(); ++i) {
       out[i] = static_cast<T>(accumulate ? static_cast<double>(out[i]) + sums[i] : sums[i]);
-    }
-  });
-}
-
-void softmax(In x, Out y) {
-  with_floating("softmax", x->dtype(), [&]<class T>(T) {
-    const std::int64_t n = x->shape().last();
-    for (std::int64_t row = 0; row < (n == 0 ? 0 : x->numel() / n); ++row) {
-      const T* in = x->raw<T>() + row * n;
-      T* out = y->raw<T>() + row * n;
-      const double largest = static_cast<double>(*std::max_element(in, in + n));
-      double sum = 0;
-      for (std::int64_t j = 0; j < n; ++j) {
-        sum += std::exp(static_cast<double>(in[j]) - largest);
-      }
-      for (std::int64_t j = 0; j < n; ++j) {
-        out[j] = static_cast<T>(std::exp(static_cast<double>(in[j]) - largest) / sum);
-      }
     }
   });
 }

@@ -58,6 +58,17 @@ struct LabelledRows {
   }
 };
 
+/// The terms of the mean's weight, and where it goes: see run_sum().
+template <class T>
+struct WeightOfRow {
+  LabelledRows<T> rows;
+  __device__ double operator()(std::int64_t row) const { return rows.weight_of_row(row); }
+};
+struct Keep {
+  double* to;
+  __device__ void operator()(double value) const { *to = value; }
+};
+
 /// The sum of e^(x - most) over a row but for one of those that are `most`: that adds 1, which is
 /// left to log1p, for in a sum it would swallow the others, and the loss of a network sure of its
 /// answer would lose its digits. `below`: the sum over those that are less, `largest`: the number

@@ -85,11 +85,64 @@ template <class T>
 void sum_dimensions(int device, const T* x, const Dimensions& kept, const Dimensions& summed, T* y,
                     bool accumulate);
 
-/// Softmax of each of `rows` rows.
+/// Softmax of each of `rows` rows, and its gradient.
 template <class T>
-void softmax(int device, const T* x, std::int64_t rows, std::int64_t columns, T* y);
+void softmax(int device, const T* x, std::int64_t rows, std::int64_t columns, T* y,
+             const ops::SoftmaxArgs& args);
+template <class T>
+void softmax_backward(int device, const T* y, const T* dy, std::int64_t rows, std::int64_t columns,
+                      T* dx, const ops::SoftmaxArgs& args);
 template <class T>
 void argmax(int device, const T* x, std::int64_t rows, std::int64_t columns, std::int64_t* y);
+
+/// ops::norm_forward. Null: mean where none is taken, weight of ones, bias of zeros.
+template <class T>
+struct NormForward {
+  const T* x;
+  const T* weight;
+  const T* bias;
+  T* y;
+  float* mean;
+  float* rstd;
+  std::int64_t rows;
+  std::int64_t columns;
+  float eps;
+};
+template <class T>
+void norm_forward(int device, const NormForward<T>& call);
+
+/// ops::norm_backward. The gradients of weight and bias come as sums over groups of rows, for
+/// sum_groups(); they and dx may be null.
+template <class T>
+struct NormBackward {
+  const T* x;
+  const T* weight;
+  const float* mean;
+  const float* rstd;
+  const T* dy;
+  T* dx;
+  float* dw;
+  float* db;
+  std::int64_t rows;
+  std::int64_t columns;
+  std::int64_t rows_of_group;
+};
+/// One warp for a group of short rows, a block for one of long rows: enough to fill a GPU.
+constexpr std::int64_t norm_rows_of_group(std::int64_t rows, std::int64_t columns) {
+  const std::int64_t most_groups = columns <= 1024 ? 2048 : 256;
+  return rows <= most_groups ? 1 : (rows + most_groups - 1) / most_groups;
+}
+constexpr std::int64_t norm_groups(std::int64_t rows, std::int64_t columns) {
+  const std::int64_t of_group = norm_rows_of_group(rows, columns);
+  return (rows + of_group - 1) / of_group;
+}
+template <class T>
+void norm_backward(int device, const NormBackward<T>& call);
+
+/// ops::glu_forward for dy null, else ops::glu_backward; columns of a half.
+template <class T>
+void glu(int device, const ops::ActivationArgs& args, const T* x, const T* dy, T* out,
+         std::int64_t rows, std::int64_t columns);
 
 /// Class numbers of one of the types that they come in.
 struct Labels {
@@ -121,10 +174,23 @@ struct CrossEntropy {
 };
 template <class T>
 void cross_entropy(int device, const CrossEntropy<T>& call);
-/// grad may be null.
+/// The same of log-probabilities.
 template <class T>
-void mse_loss(int device, const T* x, const T* target, std::int64_t n, LossPlace<T> loss, T* grad,
-              ops::Reduction reduction);
+void nll_loss(int device, const CrossEntropy<T>& call);
+
+/// The tensors of ops::pointwise_loss; weight and grad may be null.
+template <class T>
+struct PointwiseLoss {
+  const T* x;
+  const T* target;
+  const T* weight;
+  std::int64_t columns;  ///< of weight
+  std::int64_t n;
+  LossPlace<T> loss;
+  T* grad;
+};
+template <class T>
+void pointwise_loss(int device, const PointwiseLoss<T>& call, const ops::PointwiseLossArgs& args);
 
 /// Rows of a matrix of `bound` rows that are picked by index.
 struct Picked {
@@ -157,5 +223,18 @@ void sgd_update(int device, T* p, const T* g, T* momentum, std::int64_t n, const
 template <class T>
 void adam_update(int device, T* p, const T* g, T* m, T* v, std::int64_t n,
                  const AdamUpdate& update);
+
+/// What clip_norm has found out: on the device, zeros at first.
+struct Clipping {
+  double* squares;  ///< of the tensors so far
+  float* factor;    ///< that all elements take, once the last tensor has been seen
+  float* norm;
+  double most;
+};
+/// Adds the squares of n elements; with the last tensor's, norm and factor are known.
+template <class T>
+void add_squares(int device, const T* x, std::int64_t n, const Clipping& clipping, bool is_last);
+template <class T>
+void scale_by(int device, T* x, std::int64_t n, const float* factor);
 
 }  // namespace sinter::cuda

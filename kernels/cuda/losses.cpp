@@ -83,10 +83,29 @@ void linear_cross_entropy(In x, In weight, In bias, In labels, In class_weights,
                                   loss_args, args, linear_forward, entropy, linear_backward_input);
 }
 
-void mse_loss(In x, In target, Out loss, Out grad, ops::Reduction reduction) {
-  with_storage("mse_loss", x->dtype(), [&]<class T>(T) {
-    mse_loss(x->device().index, x->raw<T>(), target->raw<T>(), x->numel(),
-             place_of<T>("mse_loss", *loss), grad->defined() ? grad->raw<T>() : nullptr, reduction);
+void nll_loss(In x, In labels, In class_weights, Out loss, Out grad,
+              const ops::CrossEntropyArgs& args) {
+  const FaultPlace fault(x->device());
+  with_storage("nll_loss", x->dtype(), [&]<class T>(T) {
+    CrossEntropy<T> call = call_of<T>(labels, class_weights, loss, grad, args, fault);
+    call.logits = x->raw<T>();
+    call.classes = x->shape().last();
+    nll_loss(x->device().index, call);
+  });
+  refuse_bad_labels(fault, *labels);
+}
+
+void pointwise_loss(In x, In target, In weight, Out loss, Out grad,
+                    const ops::PointwiseLossArgs& args) {
+  with_storage("pointwise_loss", x->dtype(), [&]<class T>(T) {
+    const PointwiseLoss<T> call{.x = x->raw<T>(),
+                                .target = target->raw<T>(),
+                                .weight = read_or_null<T>(weight),
+                                .columns = weight->defined() ? weight->numel() : 1,
+                                .n = x->numel(),
+                                .loss = place_of<T>("pointwise_loss", *loss),
+                                .grad = grad->defined() ? grad->raw<T>() : nullptr};
+    pointwise_loss(x->device().index, call, args);
   });
 }
 

@@ -1,6 +1,7 @@
 // Parameter updates on CUDA tensors.
 #include <vector>
 
+#include <sinter/kernels/cuda/kernels.h>
 #include <sinter/kernels/cuda/ops.h>
 #include <sinter/kernels/cuda/tile/tile.h>
 #include <sinter/kernels/cuda/types.h>
@@ -21,6 +22,24 @@ void adam_update(InOut p, In g, InOut m, InOut v, const ops::AdamArgs& args) {
     adam_update(p->device().index, p->raw<T>(), g->raw<T>(), m->raw<T>(), v->raw<T>(), p->numel(),
                 update_of(args));
   });
+}
+
+void clip_norm(InOuts tensors, Out norm, double max_norm) {
+  const Tensor squares = Tensor::zeros({}, DType::float64, norm->device());
+  const Tensor factor = Tensor::empty({}, DType::float32, norm->device());
+  const Clipping clipping{squares.raw<double>(), factor.raw<float>(), norm->raw<float>(), max_norm};
+  const int device = norm->device().index;
+  const auto for_each = [&](auto use) {
+    for (std::size_t k = 0; k < tensors.size(); ++k) {
+      with_storage("clip_norm", tensors[k].dtype(),
+                   [&]<class T>(T) { use(tensors[k].raw<T>(), tensors[k].numel(), k); });
+    }
+  };
+  for_each([&](const auto* x, std::int64_t n, std::size_t k) {
+    add_squares(device, x, n, clipping, k + 1 == tensors.size());
+  });
+  for_each(
+      [&](auto* x, std::int64_t n, std::size_t) { scale_by(device, x, n, factor.raw<float>()); });
 }
 
 namespace {

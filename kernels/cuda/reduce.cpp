@@ -1,4 +1,4 @@
-// Sums, softmax and argmax of CUDA tensors.
+// Sums and argmax of CUDA tensors.
 #include <sinter/kernels/cuda/kernels.h>
 #include <sinter/kernels/cuda/ops.h>
 #include <sinter/kernels/cuda/types.h>
@@ -29,12 +29,6 @@ void sum_to(In x, InOut y, bool accumulate) {
       (to_y.stride(d) == 0 ? summed : kept).add(x->size(d), stride);
     }
     sum_dimensions(device, x->raw<T>(), kept, summed, y->raw<T>(), accumulate);
-  });
-}
-
-void softmax(In x, Out y) {
-  with_storage("softmax", x->dtype(), [&]<class T>(T) {
-    softmax(x->device().index, x->raw<T>(), x->shape().rows(), x->shape().last(), y->raw<T>());
   });
 }
 

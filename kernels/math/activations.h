@@ -240,17 +240,12 @@ struct Softplus {
   template <class V>
   SINTER_HD V forward(V x) const {
     const V soft = max(x, splat<V>(0)) + log1p_exp_minus_abs(splat<V>(beta), x) / splat<V>(beta);
-    return select(x > bound<V>(), x, soft);
+    return select(x > splat<V>(threshold) / splat<V>(beta), x, soft);
   }
   template <class V>
   SINTER_HD V derivative_from_input(V x) const {
-    return select(x > bound<V>(), splat<V>(1), logistic(product(splat<V>(beta), x)));
-  }
-
- private:
-  template <class V>
-  SINTER_HD V bound() const {  // one value for all elements, unlike beta * x
-    return splat<V>(threshold) / splat<V>(beta);
+    return select(x > splat<V>(threshold) / splat<V>(beta), splat<V>(1),
+                  logistic(product(splat<V>(beta), x)));
   }
 };
 

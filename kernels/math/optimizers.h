@@ -67,6 +67,13 @@ SINTER_HD void sgd_step(V& parameter, V gradient, V& velocity, const SgdConstant
   parameter = parameter - splat<V>(c.lr) * direction;
 }
 
+// What a gradient is multiplied with to hold its norm to `most`, as torch.nn.utils.clip_grad_norm_
+// does; NaN for a norm that is NaN.
+SINTER_HD constexpr double clip_factor(double norm, double most) {
+  const double factor = most / (norm + 1e-6);
+  return factor > 1 ? 1 : factor;
+}
+
 // Kingma & Ba, "Adam: A Method for Stochastic Optimization", 2015; decoupled: Loshchilov & Hutter,
 // "Decoupled Weight Decay Regularization" (AdamW), 2019. PyTorch's default weight_decay for AdamW
 // is 0.01, for Adam 0.

@@ -10,6 +10,66 @@ const char* name_of(Reduction reduction) {
   return reduction == Reduction::mean ? "mean" : reduction == Reduction::sum ? "sum" : "none";
 }
 
+// Of every loss of an element and its target; the inputs lie at no kink.
+void pointwise_cases(GradientCases& cases, Reduction reduction) {
+  const Tensor x = tensor({2, 3}), target = tensor({2, 3}, 2.0, 9);
+  const auto of_both = [&](const std::string& function, const std::string& how, auto loss) {
+    cases.push_back({function,
+                     text(name_of(reduction), how),
+                     [=](Inputs in) { return loss(in[0], in[1]) * 3.0; },
+                     {x, target}});
+  };
+  const auto of_first = [&](const std::string& function, const std::string& how,
+                            const Tensor& given, auto loss) {
+    cases.push_back({function,
+                     text(name_of(reduction), how),
+                     [=](Inputs in) { return loss(in[0] * in[0], given) * 3.0; },
+                     {x}});
+  };
+  of_both("l1_loss(Tensor, Tensor, L1Options)", "", [=](const Tensor& a, const Tensor& b) {
+    return l1_loss(a, b, {.reduction = reduction});
+  });
+  for (const double width : {0.3, 1.0, 9.0}) {
+    of_both("huber_loss(Tensor, Tensor, HuberOptions)", text(", delta ", width),
+            [=](const Tensor& a, const Tensor& b) {
+              return huber_loss(a, b, {reduction, width});
+            });
+    of_both("smooth_l1_loss(Tensor, Tensor, SmoothL1Options)", text(", beta ", width),
+            [=](const Tensor& a, const Tensor& b) {
+              return smooth_l1_loss(a, b, {reduction, width});
+            });
+  }
+  const Tensor share = Tensor::from({0.0, 1.0, 0.25, 0.5, 0.9, 1.0}, {2, 3});
+  const Tensor weight = Tensor::from({0.5, 2.0, 0.0}, {3});
+  for (const bool weighted : {false, true}) {
+    of_first(
+        "binary_cross_entropy_with_logits(Tensor, Tensor, BceWithLogitsOptions)",
+        weighted ? ", weighted" : "", share, [=](const Tensor& a, const Tensor& b) {
+          return binary_cross_entropy_with_logits(a, b, {reduction, weighted ? weight : Tensor{}});
+        });
+  }
+  const std::string divergence = "kl_div(Tensor, Tensor, KlDivOptions)";
+  for (const bool log_target : {false, true}) {
+    of_first(divergence, log_target ? ", log target" : "", share,
+             [=](const Tensor& a, const Tensor& b) {
+               return kl_div(a, b, {.reduction = reduction, .log_target = log_target});
+             });
+  }
+  if (reduction == Reduction::mean) {
+    of_first(divergence, " of the batch", share,
+             [](const Tensor& a, const Tensor& b) { return kl_div(a, b, {.batch_mean = true}); });
+  }
+  const Tensor labels = Tensor::from<std::int64_t>({2, 0}, {2});
+  for (const std::int64_t ignore : {std::int64_t{-100}, std::int64_t{0}}) {
+    cases.push_back({"nll_loss(Tensor, Tensor, NllOptions)",
+                     text(name_of(reduction), ", ignoring ", ignore),
+                     [=](Inputs in) {
+                       return nll_loss(in[0], labels, {reduction, ignore, weight + 1.0}) * 3.0;
+                     },
+                     {x}});
+  }
+}
+
 }  // namespace
 
 GradientCases loss_cases() {
@@ -70,6 +130,9 @@ GradientCases loss_cases() {
          text(name_of(reduction), ", of two inputs"),
          [=](Inputs x) { return mse_loss(x[0], x[1] * x[0], {.reduction = reduction}) * 3.0; },
          {tensor({2, 3}), tensor({2, 3}, 2.0, 5)}});
+  }
+  for (const Reduction reduction : {Reduction::mean, Reduction::sum, Reduction::none}) {
+    pointwise_cases(cases, reduction);
   }
   return cases;
 }

@@ -28,5 +28,6 @@ GradientCases activation_cases();
 GradientCases matrix_cases();
 GradientCases arithmetic_cases();
 GradientCases loss_cases();
+GradientCases row_cases();
 
 }  // namespace sinter::testing

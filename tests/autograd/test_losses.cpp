@@ -193,6 +193,62 @@ TEST_CASE("targets of the wrong kind are one sentence") {
       {"mse_loss", "float64", "float32"});
 }
 
+TEST_CASE("pointwise losses of the wrong kind are one sentence") {
+  const Tensor x = tensor({3, 4}), t = tensor({3, 4}, 0.4, 2);
+  check_error([&] { l1_loss(x, tensor({4, 3})); }, {"l1_loss", "[3, 4]", "[4, 3]"});
+  check_error([&] { l1_loss(Tensor{}, t); }, {"l1_loss"});
+  for (const double bad : {0.0, -1.0, std::nan("")}) {
+    check_error([&] { huber_loss(x, t, {.delta = bad}); }, {"huber_loss", "delta", "above 0"});
+  }
+  for (const double bad : {-1.0, std::nan("")}) {
+    check_error([&] { smooth_l1_loss(x, t, {.beta = bad}); }, {"smooth_l1_loss", "beta"});
+  }
+  check_error([&] { binary_cross_entropy_with_logits(x, t, {.pos_weight = tensor({3})}); },
+              {"pos_weight", "[3, 4]", "[3]"});
+  check_error([&] { kl_div(x, t, {.reduction = Reduction::sum, .batch_mean = true}); },
+              {"kl_div", "batch_mean"});
+  check_error([&] { nll_loss(tensor({3}), t); }, {"nll_loss", "[rows, classes]"});
+  check_error([&] { nll_loss(x, Tensor::zeros({2}, DType::int64)); }, {"nll_loss", "[3]", "[2]"});
+  check_error([&] { nll_loss(x, Tensor::full({3}, 4, DType::int64)); }, {"row 0", "4"});
+  const Tensor learnt = leaf({3, 4});
+  Tape tape;
+  check_error([&] { kl_div(x, learnt * 1.0); }, {"kl_div", "gradient of the target"});
+  check_error([&] { binary_cross_entropy_with_logits(x, learnt * 1.0); },
+              {"binary_cross_entropy_with_logits", "detach()"});
+}
+
+TEST_CASE("nll_loss of log-probabilities is cross entropy of logits") {
+  const Tensor logits = tensor({5, 4});
+  const Tensor labels = Tensor::from<std::int64_t>({2, 0, 3, -100, 1}, {5});
+  const Tensor weights = Tensor::from({0.5, 2.0, 1.25, 0.25}, {4});
+  std::vector<double> logs = doubles(softmax(logits));
+  std::ranges::transform(logs, logs.begin(), [](double p) { return std::log(p); });
+  for (const Reduction reduction : {Reduction::mean, Reduction::sum, Reduction::none}) {
+    const Tensor wanted =
+        cross_entropy(logits, labels, {.reduction = reduction, .class_weights = weights});
+    const Tensor got = nll_loss(Tensor::from(logs, {5, 4}), labels,
+                                {.reduction = reduction, .class_weights = weights});
+    CHECK(largest_error(doubles(got), doubles(wanted)) < 1e-14);
+  }
+  const Tensor none = Tensor::full({5}, -100, DType::int64);
+  CHECK(nll_loss(Tensor::from(logs, {5, 4}), none).item() == 0);
+}
+
+TEST_CASE(
+    "binary cross entropy keeps its digits where a logit is sure, kl_div where a target is 0") {
+  const double x = 40, small = std::exp(-x);
+  const Tensor logits = Tensor::from({x, -x, x, -x}, {4});
+  const Tensor targets = Tensor::from({1.0, 0.0, 0.0, 1.0}, {4});
+  const auto losses =
+      doubles(binary_cross_entropy_with_logits(logits, targets, {.reduction = Reduction::none}));
+  const std::vector<double> wanted{small, small, x, x};
+  for (std::size_t i = 0; i < 4; ++i) {
+    CHECK(losses[i] == doctest::Approx(wanted[i]).epsilon(1e-14));
+  }
+  const Tensor logs = Tensor::from({-1e300, -1.0}, {1, 2});
+  CHECK(kl_div(logs, Tensor::from({0.0, 1.0}, {1, 2}), {.reduction = Reduction::sum}).item() == 1);
+}
+
 TEST_CASE("softmax and argmax") {
   const Tensor x = Tensor::from({0.0, std::log(3.0), 1e30, -1e30}, {2, 2});
   CHECK(largest_error(doubles(softmax(x)), {0.25, 0.75, 1, 0}) < 1e-15);

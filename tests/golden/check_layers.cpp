@@ -4,6 +4,9 @@
 #include <sinter/autograd/tape.h>
 #include <sinter/layers/flatten.h>
 #include <sinter/layers/linear.h>
+#include <sinter/layers/norms.h>
+#include <sinter/layers/sequential.h>
+#include <sinter/layers/softmax.h>
 
 namespace golden {
 namespace {
@@ -35,6 +38,43 @@ void check_linear(const Case& c, const Setup& setup, Report& report) {
                        args.get<std::int64_t>("out_features"),
                        {.bias = args.get<bool>("bias", true)});
   args.require_all_read();
+  check_module(layer, c, setup, report);
+}
+
+void check_layer_norm(const Case& c, const Setup& setup, Report& report) {
+  Arguments args(c);
+  sinter::LayerNorm layer(args.get<std::int64_t>("normalized_shape"),
+                          {.eps = args.get<double>("eps")});
+  args.require_all_read();
+  check_module(layer, c, setup, report);
+}
+
+void check_rms_norm(const Case& c, const Setup& setup, Report& report) {
+  Arguments args(c);
+  sinter::RMSNorm layer(args.get<std::int64_t>("normalized_shape"),
+                        {.eps = args.get<double>("eps")});
+  args.require_all_read();
+  check_module(layer, c, setup, report);
+}
+
+template <class Layer>
+void check_softmax(const Case& c, const Setup& setup, Report& report) {
+  Arguments args(c);
+  sinter::check(args.get<int>("dim") == -1, "only the last dimension can be gone over");
+  args.require_all_read();
+  Layer layer;
+  check_module(layer, c, setup, report);
+}
+template void check_softmax<sinter::Softmax>(const Case&, const Setup&, Report&);
+template void check_softmax<sinter::LogSoftmax>(const Case&, const Setup&, Report&);
+template void check_softmax<sinter::Softmin>(const Case&, const Setup&, Report&);
+
+void check_glu(const Case& c, const Setup& setup, Report& report) {
+  Arguments args(c);
+  sinter::check(args.get<int>("dim") == -1, "only the last dimension can be halved");
+  const auto act = args.get<std::string>("act");
+  args.require_all_read();
+  auto layer = sinter::Sequential::parse("glu(act=" + act + ")");
   check_module(layer, c, setup, report);
 }
 

@@ -47,11 +47,33 @@ void check_cross_entropy(const Case& c, const Setup& setup, Report& report) {
   check_loss(loss, c, setup, report);
 }
 
-void check_mse(const Case& c, const Setup& setup, Report& report) {
+void check_nll(const Case& c, const Setup& setup, Report& report) {
   Arguments args(c);
-  const sinter::MSELoss loss{{.reduction = reduction(args)}};
+  const sinter::NLLLoss loss{{.reduction = reduction(args)}};
   args.require_all_read();
   check_loss(loss, c, setup, report);
 }
+
+template <class Loss>
+void check_pointwise_loss(const Case& c, const Setup& setup, Report& report) {
+  Arguments args(c);
+  Loss loss;
+  loss.options.reduction = reduction(args);
+  if constexpr (requires { loss.options.delta; }) {
+    loss.options.delta = args.get("delta", loss.options.delta);
+  }
+  if constexpr (requires { loss.options.beta; }) {
+    loss.options.beta = args.get("beta", loss.options.beta);
+  }
+  args.require_all_read();
+  check_loss(loss, c, setup, report);
+}
+
+template void check_pointwise_loss<sinter::L1Loss>(const Case&, const Setup&, Report&);
+template void check_pointwise_loss<sinter::MSELoss>(const Case&, const Setup&, Report&);
+template void check_pointwise_loss<sinter::HuberLoss>(const Case&, const Setup&, Report&);
+template void check_pointwise_loss<sinter::SmoothL1Loss>(const Case&, const Setup&, Report&);
+template void check_pointwise_loss<sinter::BCEWithLogitsLoss>(const Case&, const Setup&, Report&);
+template void check_pointwise_loss<sinter::KLDivLoss>(const Case&, const Setup&, Report&);
 
 }  // namespace golden

@@ -6,6 +6,7 @@
 #include <sinter/autograd/functions.h>
 #include <sinter/autograd/tape.h>
 #include <sinter/layers/module.h>
+#include <sinter/training/clip.h>
 #include <sinter/training/optimizers.h>
 
 namespace golden {
@@ -13,14 +14,28 @@ namespace {
 
 using sinter::Tensor;
 
-// What an optimizer works on, without a layer.
-struct OneParameter : sinter::Module {
-  sinter::Parameter p;
+// What an optimizer works on, without a layer: parameters of the shapes of a case's tensors.
+struct FreeParameters : sinter::Module {
+  std::vector<std::string> names;
+  std::vector<sinter::Parameter> values;
 
-  explicit OneParameter(const sinter::Shape& shape) : p(shape, {}) {}
-  void members(sinter::Members& m) override { m.parameter("p0", p); }
+  FreeParameters(const Case& c, std::vector<std::string> names_in) : names(std::move(names_in)) {
+    for (const std::string& name : names) {
+      values.emplace_back(c.tensor(name).shape(), sinter::Initializer{});
+    }
+  }
+  void members(sinter::Members& m) override {
+    for (std::size_t i = 0; i < names.size(); ++i) {
+      m.parameter(names[i], values[i]);
+    }
+  }
   Tensor forward(const Tensor& x) override { return x; }
 };
+
+// Gives a parameter this gradient: what it is multiplied with.
+Tensor with_gradient(const sinter::NamedParameter& parameter, const Tensor& gradient) {
+  return sinter::sum(parameter.value() * gradient.reshape(parameter.value().shape()));
+}
 
 template <class O, class Options>
 std::function<void()> stepping(const sinter::Parameters& parameters, const Options& options) {
@@ -70,7 +85,7 @@ std::function<void()> make_optimizer(const std::string& name, Arguments& args,
 }
 
 void check_optimizer(const Case& c, const Setup& setup, Report& report) {
-  OneParameter model(c.tensor("p0").shape());
+  FreeParameters model(c, {"p0"});
   load_parameters(model, c, "", setup);
   Arguments args(c);
   const std::function<void()> step = make_optimizer(c.op, args, model.parameters());
@@ -78,13 +93,32 @@ void check_optimizer(const Case& c, const Setup& setup, Report& report) {
   const Tensor gradients = load(c, "grads", setup);
   Tensor after_each = Tensor::empty(gradients.shape(), setup.dtype, setup.device);
   for (std::int64_t i = 0; i < gradients.size(0); ++i) {
-    const Tensor value = model.parameters().front().value();
+    const sinter::NamedParameter parameter = model.parameters().front();
     sinter::Tape tape;
-    tape.backward(sinter::sum(value * gradients.view_rows(i, i + 1).reshape(value.shape())));
+    tape.backward(with_gradient(parameter, gradients.view_rows(i, i + 1)));
     step();
-    after_each.view_rows(i, i + 1).reshape(value.shape()).copy_from(value.detach());
+    after_each.view_rows(i, i + 1)
+        .reshape(parameter.value().shape())
+        .copy_from(parameter.value().detach());
   }
   report.compare("p", after_each, layer_limit(setup.dtype));
+}
+
+void check_clip_grad_norm(const Case& c, const Setup& setup, Report& report) {
+  Arguments args(c);
+  const auto max_norm = args.get<double>("max_norm");
+  args.require_all_read();
+  FreeParameters model(c, {"g0", "g1"});
+  model.to(setup.dtype);
+  model.to(setup.device);
+  const sinter::Parameters parameters = model.parameters();
+  sinter::Tape tape;
+  tape.backward(with_gradient(parameters[0], load(c, "g0", setup)) +
+                with_gradient(parameters[1], load(c, "g1", setup)));
+  const Tensor norm = sinter::clip_grad_norm(parameters, max_norm);
+  report.compare("norm", norm.to(setup.dtype), layer_limit(setup.dtype));
+  report.compare("clipped0", parameters[0].grad(), layer_limit(setup.dtype));
+  report.compare("clipped1", parameters[1].grad(), layer_limit(setup.dtype));
 }
 
 }  // namespace golden

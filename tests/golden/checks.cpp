@@ -1,6 +1,8 @@
 #include "checks.h"
 
 #include <sinter/kernels/math/activations.h>
+#include <sinter/layers/losses.h>
+#include <sinter/layers/softmax.h>
 #include <sinter/runtime/error.h>
 
 namespace golden {
@@ -16,11 +18,24 @@ constexpr Row rows[] = {
     SINTER_ACTIVATIONS(SINTER_GOLDEN_ROW)  //
     {"Linear", check_linear},
     {"Flatten", check_flatten},
+    {"LayerNorm", check_layer_norm},
+    {"RMSNorm", check_rms_norm},
+    {"Softmax", check_softmax<sinter::Softmax>},
+    {"LogSoftmax", check_softmax<sinter::LogSoftmax>},
+    {"Softmin", check_softmax<sinter::Softmin>},
+    {"GLU", check_glu},
     {"CrossEntropyLoss", check_cross_entropy},
-    {"MSELoss", check_mse},
+    {"NLLLoss", check_nll},
+    {"L1Loss", check_pointwise_loss<sinter::L1Loss>},
+    {"MSELoss", check_pointwise_loss<sinter::MSELoss>},
+    {"HuberLoss", check_pointwise_loss<sinter::HuberLoss>},
+    {"SmoothL1Loss", check_pointwise_loss<sinter::SmoothL1Loss>},
+    {"BCEWithLogitsLoss", check_pointwise_loss<sinter::BCEWithLogitsLoss>},
+    {"KLDivLoss", check_pointwise_loss<sinter::KLDivLoss>},
     {"SGD", check_optimizer},
     {"Adam", check_optimizer},
     {"AdamW", check_optimizer},
+    {"clip_grad_norm", check_clip_grad_norm},
     {"train", check_training},
 };
 #undef SINTER_GOLDEN_ROW

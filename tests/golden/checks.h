@@ -35,10 +35,18 @@ Check find_check(std::string_view op);
 
 void check_activation(const Case& c, const Setup& setup, Report& report);
 void check_linear(const Case& c, const Setup& setup, Report& report);
+void check_layer_norm(const Case& c, const Setup& setup, Report& report);
+void check_rms_norm(const Case& c, const Setup& setup, Report& report);
+template <class Layer>
+void check_softmax(const Case& c, const Setup& setup, Report& report);
+void check_glu(const Case& c, const Setup& setup, Report& report);
 void check_flatten(const Case& c, const Setup& setup, Report& report);
 void check_cross_entropy(const Case& c, const Setup& setup, Report& report);
-void check_mse(const Case& c, const Setup& setup, Report& report);
+void check_nll(const Case& c, const Setup& setup, Report& report);
+template <class Loss>
+void check_pointwise_loss(const Case& c, const Setup& setup, Report& report);
 void check_optimizer(const Case& c, const Setup& setup, Report& report);
+void check_clip_grad_norm(const Case& c, const Setup& setup, Report& report);
 void check_training(const Case& c, const Setup& setup, Report& report);
 
 // What several checks need. -----------------------------------------------------------------------

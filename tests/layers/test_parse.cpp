@@ -40,12 +40,34 @@ void check_round_trip(const std::string& text) {
 }
 
 TEST_CASE("every layer and every option reads back") {
-  for (const char* text :
-       {"flatten", "flatten(start_dim=0)", "flatten(start_dim=-2)", "linear(1, 1)",
-        "linear(784, 256)", "linear(784, 256, bias=false)", "dropout(p=0.5)", "dropout(p=0)",
-        "dropout(p=1)", "dropout(p=0.30000000000000004)", "relu(drop_p=1e-05)",
-        "hardtanh(min_val=-2, max_val=0.5)", "softplus(beta=3, threshold=7, drop_p=0.1)",
-        "flatten -> linear(4, 3) -> tanh -> dropout(p=0.125) -> linear(3, 2)"}) {
+  for (const char* text : {"flatten",
+                           "flatten(start_dim=0)",
+                           "flatten(start_dim=-2)",
+                           "linear(1, 1)",
+                           "linear(784, 256)",
+                           "linear(784, 256, bias=false)",
+                           "dropout(p=0.5)",
+                           "dropout(p=0)",
+                           "dropout(p=1)",
+                           "dropout(p=0.30000000000000004)",
+                           "relu(drop_p=1e-05)",
+                           "hardtanh(min_val=-2, max_val=0.5)",
+                           "softplus(beta=3, threshold=7, drop_p=0.1)",
+                           "layer_norm(256)",
+                           "layer_norm(4x7, eps=0.001)",
+                           "layer_norm(3, elementwise_affine=false)",
+                           "layer_norm(3, bias=false)",
+                           "rms_norm(256)",
+                           "rms_norm(2x3x4, eps=1e-06)",
+                           "rms_norm(3, elementwise_affine=false)",
+                           "softmax",
+                           "log_softmax",
+                           "softmin",
+                           "glu",
+                           "glu(drop_p=0.1)",
+                           "glu(act=silu)",
+                           "glu(act=leaky_relu, negative_slope=0.2, drop_p=0.5)",
+                           "flatten -> linear(4, 3) -> tanh -> dropout(p=0.125) -> linear(3, 2)"}) {
     check_round_trip(text);
   }
   math::for_each_activation([]<class A>() {
@@ -76,6 +98,9 @@ TEST_CASE("spaces, names for positions, and defaults") {
   CHECK(text_of("dropout(0.25)") == "dropout(p=0.25)");
   CHECK(text_of("relu(drop_p=1e-1)") == "relu(drop_p=0.1)");
   CHECK(text_of("relu(drop_p=.5)") == "relu(drop_p=0.5)");
+  CHECK(text_of("layer_norm(eps=1e-5, normalized_shape=4)") == "layer_norm(4)");
+  CHECK(text_of("swiglu(drop_p=0.1) -> geglu -> reglu") ==
+        "glu(act=silu, drop_p=0.1) -> glu(act=gelu) -> glu(act=relu)");
   CHECK(text_of("leaky_relu(negative_slope=0.01)") == "leaky_relu");
 }
 
@@ -121,6 +146,16 @@ TEST_CASE("errors point at the first thing that cannot be read") {
       {"flatten(start_dim=4294967297)", 19, "expected a dimension, found 4294967297"},
       {"relu(drop_p=0.1, drop_p=0.2)", 18, "drop_p is given twice"},
       {"linear(3, 4, bias=true, bias=false)", 25, "bias is given twice"},
+      {"layer_norm", 1, "layer_norm takes (normalized_shape"},
+      {"layer_norm(4x)", 14, "expected a whole number, found \"\""},
+      {"layer_norm(0)", 12, "expected sizes of at least 1"},
+      {"layer_norm(4x7xq)", 16, "expected a whole number, found \"q\""},
+      {"rms_norm(1x1x1x1x1x1x1)", 10, "expected sizes of at least 1"},
+      {"rms_norm(4, bias=true)", 18, "rms_norm takes (normalized_shape"},
+      {"softmax(1)", 9, "softmax takes no arguments"},
+      {"glu(act=gru)", 9, "unknown activation \"gru\""},
+      {"glu(act=relu, alpha=1)", 21, "glu takes act=NAME"},
+      {"swiglu(0.1)", 8, "swiglu takes drop_p=X"},
       {"relu(drop_p=0.1)x", 17, "expected \"->\" or the end"}};
   for (const Malformed& one : all) {
     CAPTURE(one.text);
@@ -136,6 +171,8 @@ TEST_CASE("values out of range are errors of the layer") {
   check_error([] { Sequential::parse("dropout(p=-0.1)"); }, {"dropout", "[0, 1]"});
   check_error([] { Sequential::parse("elu(alpha=-1)"); }, {"elu", "alpha >= 0"});
   check_error([] { Sequential::parse("elu(alpha=inf)"); }, {"elu"});
+  check_error([] { Sequential::parse("layer_norm(3, eps=-1)"); }, {"layer_norm", "eps"});
+  check_error([] { Sequential::parse("glu(drop_p=2)"); }, {"glu", "drop_p", "[0, 1]"});
   check_error([] { Sequential::parse("linear(0, 3)"); }, {"linear(0, 3)", "at least 1"});
   check_error([] { Sequential::parse("linear(-3, 3)"); }, {"linear(-3, 3)", "at least 1"});
   check_error([] { Sequential::parse("linear(4000000000, 4000000000)"); }, {"64-bit"});

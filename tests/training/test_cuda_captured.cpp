@@ -36,7 +36,7 @@ Batch batch_at(const Dataset& data, std::int64_t first, std::int64_t count) {
   return data.batch(indices, Device::cuda());
 }
 
-// Steps on batches of changing size, with a learning rate and a dropout that change midway.
+// Steps on batches of changing size; midway learning rate, clipping and a dropout change.
 template <class MakeOptimizer>
 std::pair<std::vector<float>, std::vector<float>> run(bool capture, MakeOptimizer make) {
   const TensorDataset data = clouds(300, 12, 5);
@@ -48,6 +48,9 @@ std::pair<std::vector<float>, std::vector<float>> run(bool capture, MakeOptimize
   for (int i = 0; i < 24; ++i) {
     if (i == 9) {
       optimizer.set_lr(optimizer.lr() * 0.3);
+    }
+    if (i == 11) {
+      step.set_max_grad_norm(0.05);
     }
     if (i == 13) {
       dynamic_cast<ActivationModule&>(model[1]).drop_p = 0.4f;

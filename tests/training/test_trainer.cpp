@@ -9,6 +9,7 @@
 
 #include <doctest/doctest.h>
 
+#include "../runtime/sentence.h"
 #include <sinter/sinter.h>
 
 using namespace sinter;
@@ -72,6 +73,28 @@ TEST_CASE("fit is the loop written by hand") {
   }
   CHECK(weights(model) == weights(by_hand));
   CHECK(reports.size() == 3);
+}
+
+TEST_CASE("fit holds gradients to max_grad_norm") {
+  const TensorDataset data = signs(32);
+  const auto first_step = [&](std::optional<double> max_norm) {
+    manual_seed(4);
+    Sequential model{Linear{2, 16}, ReLU{}, Linear{16, 2}};
+    const std::vector<float> before = weights(model);
+    SGD optimizer{model.parameters(), {.lr = 1}};
+    Trainer{model, CrossEntropyLoss{}, optimizer}.fit(
+        data, {.batch_size = 32, .max_grad_norm = max_norm, .progress = false});
+    const std::vector<float> after = weights(model);
+    double squares = 0;
+    for (std::size_t i = 0; i < after.size(); ++i) {
+      squares += std::pow(static_cast<double>(after[i]) - static_cast<double>(before[i]), 2);
+    }
+    return std::sqrt(squares);  // at a learning rate of 1, of the gradient
+  };
+  CHECK(first_step({}) > 0.1);
+  CHECK(first_step(0.01) == doctest::Approx(0.01).epsilon(1e-3));
+  CHECK(sentence_of([&] { first_step(-1.0); }) ==
+        "CapturedStep: max_grad_norm must be above 0, got -1");
 }
 
 TEST_CASE("a run learns, validates and repeats itself bit for bit") {

@@ -25,12 +25,15 @@ using Public = std::tuple<
     // kernels
     MatmulPrecision*,
     // autograd
-    Tape*, NoTape*, Backward*, Recording*, Saved*, Pass*, DropoutOptions*, CrossEntropyOptions*, MseOptions*,
+    Tape*, NoTape*, Backward*, Recording*, Saved*, Pass*, DropoutOptions*, CrossEntropyOptions*, NllOptions*, L1Options*, MseOptions*,
+    HuberOptions*, SmoothL1Options*, BceWithLogitsOptions*, KlDivOptions*,
     GradCheckOptions*, GradCheckReport*, detail::TapeScope*,
     // layers
-    Module*, Members*, Parameter*, ParameterState*, NamedParameter*, Initializer*, FlatBuffer*,
+    Module*, Members*, Parameter*, ParameterState*, NamedParameter*, Initializer*, FlatBuffer*, GradientRun*,
     EvalScope*, Linear*, LinearOptions*, Flatten*, Dropout*, ActivationLayer<math::ReLU>*,
-    ActivationModule*, DropoutModule*, NamedFieldsOnly*, Sequential*, CrossEntropyLoss*, MSELoss*,
+    ActivationModule*, DropoutModule*, NamedFieldsOnly*, Sequential*, CrossEntropyLoss*, NLLLoss*, L1Loss*,
+    MSELoss*, HuberLoss*, SmoothL1Loss*, BCEWithLogitsLoss*, KLDivLoss*, LayerNorm*, LayerNormOptions*,
+    RMSNorm*, RMSNormOptions*, Softmax*, LogSoftmax*, Softmin*, GLU*, GLUModule*, GatedLayer<math::SiLU>*,
     TensorFile*,
     // training
     Optimizer*, SGD*, Adam*, AdamW*, AdamWOptions*, Dataset*, Batch*, Subset*, TensorDataset*,

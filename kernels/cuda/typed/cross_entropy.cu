@@ -20,17 +20,6 @@ struct Rows : LabelledRows<T> {
   double* partial;
 };
 
-template <class T>
-struct WeightOfRow {
-  Rows<T> rows;
-  __device__ double operator()(std::int64_t row) const { return rows.weight_of_row(row); }
-};
-
-struct Keep {
-  double* to;
-  __device__ void operator()(double value) const { *to = value; }
-};
-
 // The loss of one row, known to its whole team. With log-probabilities l, probabilities p, label t,
 // class weights w and smoothing s over C classes: loss = (1 - s) w_t (-l_t) + s / C * sum_c w_c
 // (-l_c), as torch defines it.

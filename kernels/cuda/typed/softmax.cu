@@ -1,105 +1,126 @@
-// Softmax and argmax of rows.
+// Softmax of rows, its logarithm, and their gradients.
+#include <sinter/kernels/cuda/cross_entropy.cuh>
 #include <sinter/kernels/cuda/kernels.h>
-#include <sinter/kernels/cuda/rows.cuh>
+#include <sinter/kernels/cuda/row_values.cuh>
 #include <sinter/runtime/cuda/check.h>
 
 namespace sinter::cuda {
 namespace {
 
-template <int threads>
-__device__ std::int64_t my_row() {
-  constexpr int teams = row_block<threads> / threads;
-  return static_cast<std::int64_t>(blockIdx.x) * teams + Team<threads>::index();
-}
-
-template <class T, int threads>
+// Of sign * x.
+template <class T, int threads, int vectors>
 __global__ void __launch_bounds__(row_block<threads>)
-    softmax_kernel(const T* x, std::int64_t rows, std::int64_t columns, T* y) {
-  const std::int64_t row = my_row<threads>();
+    softmax_kernel(const T* x, std::int64_t rows, std::int64_t columns, T* y, float sign) {
+  const std::int64_t row = my_team<threads>();
   if (row >= rows) {
     return;
   }
-  y += row * columns;
-  const Row<T, threads> logits(x + row * columns, columns);
-  const float most = logits.largest();
+  RowValues<T, threads, vectors> values(x + row * columns, columns);
+  const float most = largest(values, sign);
   float sum = 0;
-  logits.each([&](std::int64_t, float value) { sum += exp_below<T>(value, most); });
-  sum = Team<threads>::sum(sum);
-  logits.each(
-      [&](std::int64_t j, float value) { y[j] = from_float<T>(exp_below<T>(value, most) / sum); });
-}
-
-// An element and its place in the row.
-struct Ranked {
-  float value;
-  std::int64_t place;
-};
-
-__device__ Ranked from_lane_xor(const Ranked& ranked, int mask) {
-  return {__shfl_xor_sync(0xffffffffu, ranked.value, mask),
-          __shfl_xor_sync(0xffffffffu, ranked.place, mask)};
-}
-
-// NaN before all numbers, then the larger one, then the first.
-__device__ bool goes_before(const Ranked& a, const Ranked& b) {
-  const bool a_is_nan = a.value != a.value, b_is_nan = b.value != b.value;
-  if (a_is_nan != b_is_nan) {
-    return a_is_nan;
+  if constexpr (vectors > 0) {  // each exponential once
+    for (auto& vector : values.vector) {
+      for (float& value : vector.value) {
+        value = exp_below<T>(sign * value, most);
+      }
+    }
+    each_column([&](std::int64_t, float e) { sum += e; }, values);
+    const float inverse = 1 / Team<threads>::sum(sum);
+    store_row(
+        y + row * columns, [&](std::int64_t, float e) { return e * inverse; }, values);
+  } else {
+    each_column([&](std::int64_t, float value) { sum += exp_below<T>(sign * value, most); },
+                values);
+    const float inverse = 1 / Team<threads>::sum(sum);
+    store_row(
+        y + row * columns,
+        [&](std::int64_t, float value) { return exp_below<T>(sign * value, most) * inverse; },
+        values);
   }
-  return a.value > b.value || ((a_is_nan || a.value == b.value) && a.place < b.place);
 }
 
-template <class T, int threads>
+template <class T, int threads, int vectors>
 __global__ void __launch_bounds__(row_block<threads>)
-    argmax_kernel(const T* x, std::int64_t rows, std::int64_t columns, std::int64_t* y) {
-  const std::int64_t row = my_row<threads>();
+    log_softmax_kernel(const T* x, std::int64_t rows, std::int64_t columns, T* y, float sign) {
+  const std::int64_t row = my_team<threads>();
   if (row >= rows) {
     return;
   }
-  x += row * columns;
-  Ranked best{-INFINITY, columns};
-  for (std::int64_t j = Team<threads>::rank(); j < columns; j += threads) {
-    const Ranked next{to_float(x[j]), j};
-    best = goes_before(next, best) ? next : best;
-  }
-  best = Team<threads>::all(
-      best, [](const Ranked& a, const Ranked& b) { return goes_before(b, a) ? b : a; });
-  if (Team<threads>::rank() == 0) {
-    y[row] = best.place;
-  }
+  const RowValues<T, threads, vectors> values(x + row * columns, columns);
+  const float most = largest(values, sign);
+  float below = 0, of_largest = 0;
+  each_column(
+      [&](std::int64_t, float value) {
+        value *= sign;
+        below += value == most ? 0.0f : exp_below<T>(value, most);
+        of_largest += value == most ? 1.0f : 0.0f;
+      },
+      values);
+  const float rest = rest_of(most, Team<threads>::sum(below), Team<threads>::sum(of_largest));
+  const float log_sum = log1pf(rest);
+  store_row(
+      y + row * columns, [&](std::int64_t, float value) { return (sign * value - most) - log_sum; },
+      values);
 }
 
-// Calls f(team's threads, blocks) where there is anything to do.
-template <class F>
-void for_rows(std::int64_t rows, std::int64_t columns, F f) {
-  if (rows == 0 || columns == 0) {
+template <class T, int threads, int vectors>
+__global__ void __launch_bounds__(row_block<threads>)
+    softmax_backward_kernel(const T* y, const T* dy, std::int64_t rows, std::int64_t columns, T* dx,
+                            bool log, float sign) {
+  const std::int64_t row = my_team<threads>();
+  if (row >= rows) {
     return;
   }
-  with_team(columns, [&]<int threads>(std::integral_constant<int, threads> team) {
-    constexpr std::int64_t teams = row_block<threads> / threads;
-    f(team, static_cast<unsigned>((rows + teams - 1) / teams));
-  });
+  const RowValues<T, threads, vectors> values(y + row * columns, columns);
+  const RowValues<T, threads, vectors> grads(dy + row * columns, columns);
+  float sum = 0;
+  each_column([&](std::int64_t, float value, float grad) { sum += log ? grad : grad * value; },
+              values, grads);
+  sum = Team<threads>::sum(sum);
+  store_row(
+      dx + row * columns,
+      [&](std::int64_t, float value, float grad) {
+        return sign * (log ? grad - expf(value) * sum : value * (grad - sum));
+      },
+      values, grads);
 }
 
 }  // namespace
 
 template <class T>
-void softmax(int device, const T* x, std::int64_t rows, std::int64_t columns, T* y) {
-  for_rows(rows, columns, [&]<int threads>(std::integral_constant<int, threads>, unsigned blocks) {
-    softmax_kernel<T, threads><<<blocks, row_block<threads>, 0, use(device)>>>(x, rows, columns, y);
-    check(cudaGetLastError(), "softmax_kernel");
-  });
+void softmax(int device, const T* x, std::int64_t rows, std::int64_t columns, T* y,
+             const ops::SoftmaxArgs& args) {
+  if (rows == 0 || columns == 0) {
+    return;
+  }
+  with_row_values<T>(
+      columns, rows_on_vectors_of<T>(columns, x, y), [&]<int threads, int vectors>() {
+        const auto kernel = args.log ? log_softmax_kernel<T, threads, vectors>
+                                     : softmax_kernel<T, threads, vectors>;
+        kernel<<<blocks_of_teams<threads>(rows), row_block<threads>, 0, use(device)>>>(
+            x, rows, columns, y, args.negated ? -1.0f : 1.0f);
+        check(cudaGetLastError(), "softmax_kernel");
+      });
 }
 
 template <class T>
-void argmax(int device, const T* x, std::int64_t rows, std::int64_t columns, std::int64_t* y) {
-  for_rows(rows, columns, [&]<int threads>(std::integral_constant<int, threads>, unsigned blocks) {
-    argmax_kernel<T, threads><<<blocks, row_block<threads>, 0, use(device)>>>(x, rows, columns, y);
-    check(cudaGetLastError(), "argmax_kernel");
-  });
+void softmax_backward(int device, const T* y, const T* dy, std::int64_t rows, std::int64_t columns,
+                      T* dx, const ops::SoftmaxArgs& args) {
+  if (rows == 0 || columns == 0) {
+    return;
+  }
+  with_row_values<T>(columns, rows_on_vectors_of<T>(columns, y, dy, dx),
+                     [&]<int threads, int vectors>() {
+                       softmax_backward_kernel<T, threads, vectors>
+                           <<<blocks_of_teams<threads>(rows), row_block<threads>, 0, use(device)>>>(
+                               y, dy, rows, columns, dx, args.log, args.negated ? -1.0f : 1.0f);
+                       check(cudaGetLastError(), "softmax_backward_kernel");
+                     });
 }
 
-template void softmax(int, const SINTER_STORAGE*, std::int64_t, std::int64_t, SINTER_STORAGE*);
-template void argmax(int, const SINTER_STORAGE*, std::int64_t, std::int64_t, std::int64_t*);
+template void softmax(int, const SINTER_STORAGE*, std::int64_t, std::int64_t, SINTER_STORAGE*,
+                      const ops::SoftmaxArgs&);
+template void softmax_backward(int, const SINTER_STORAGE*, const SINTER_STORAGE*, std::int64_t,
+                               std::int64_t, SINTER_STORAGE*, const ops::SoftmaxArgs&);
 
 }  // namespace sinter::cuda

@@ -166,7 +166,7 @@ TEST_CASE_TEMPLATE("softmax over the last dimension", T, float, double) {
                              Shape{0, 4}, Shape{4, 0}, Shape{}}) {
     const Tensor x = random_tensor<T>(shape, numbers, -20, 20);
     Tensor y = Tensor::full(shape, not_a_number, dtype_of<T>);
-    ops::softmax(x, y);
+    ops::softmax(x, y, {});
     CAPTURE(shape);
     // In float64 the argument's rounding, at most 40 epsilons, and a thousand additions are seen.
     CHECK(apart_by_ulps<T>(y, x.numel() == 0 ? std::vector<Real>{} : softmax_of<T>(x),
@@ -177,7 +177,7 @@ TEST_CASE_TEMPLATE("softmax over the last dimension", T, float, double) {
 TEST_CASE_TEMPLATE("softmax of extreme rows", T, float, double) {
   const std::vector<T> rows{800, 1, 1, -2000, -2000, -2000, T(1e30), T(-1e30), 0};
   Tensor y = Tensor::zeros({3, 3}, dtype_of<T>);
-  ops::softmax(Tensor::from(rows, {3, 3}), y);
+  ops::softmax(Tensor::from(rows, {3, 3}), y, {});
   const Real third = 1 / 3.0L;
   CHECK(apart_by_ulps<T>(y, {1, std::exp(-799.0L), std::exp(-799.0L), third, third, third, 1, 0, 0},
                          1) == "");

@@ -50,6 +50,7 @@ class Runs {
     sums();
     matrices();
     losses();
+    rows();
     inference_and_data();
     optimizers();
   }
@@ -216,20 +217,59 @@ class Runs {
                            {.reduction = reduction, .label_smoothing = 0.1});
         return Results{loss, grad};
       });
-      add(ops::mse_loss, [=] {
+      add(ops::nll_loss, [=] {
+        Tensor loss = empty(shape);
+        Tensor grad = empty({1003, 101});
+        ops::nll_loss(logits, labels, weights, loss, grad, {.reduction = reduction});
+        return Results{loss, grad};
+      });
+      add(ops::pointwise_loss, [=] {
         Tensor loss = reduction == ops::Reduction::none ? empty({1003, 101}) : empty({});
         Tensor grad = empty({1003, 101});
-        ops::mse_loss(logits, target, loss, grad, reduction);
+        ops::pointwise_loss(logits, target, weights, loss, grad,
+                            {math::BinaryCrossEntropy{}, reduction, logits.numel()});
         return Results{loss, grad};
       });
     }
+  }
+
+  void rows() {
+    const Tensor x = random({1003, 202}), dy = random({1003, 202}), half = random({1003, 101});
+    const Tensor weight = random({202}), bias = random({202});
+    const Tensor rstd = random_tensor<T>({1003}, numbers_, 0.5, 2), mean = random({1003});
+    add(ops::softmax_backward, [=] {
+      Tensor dx = empty({1003, 202});
+      ops::softmax_backward(x, dy, dx, {.log = true});
+      return Results{dx};
+    });
+    add(ops::norm_forward, [=] {
+      Tensor y = empty({1003, 202}), of_row = empty({1003}), inverse = empty({1003});
+      ops::norm_forward(x, weight, bias, y, of_row, inverse, 1e-5);
+      return Results{y, of_row, inverse};
+    });
+    add(ops::norm_backward, [=] {
+      Tensor dx = empty({1003, 202}), dw = empty({202}), db = bias.clone();
+      ops::norm_backward(x, weight, mean, rstd, dy, dx, dw, db, {.accumulate_bias = true});
+      return Results{dx, dw, db};
+    });
+    const ops::ActivationArgs gate{math::SiLU{}, {math::dropout_mask(0.3, 5, 6, 7)}};
+    add(ops::glu_forward, [=] {
+      Tensor y = empty({1003, 101});
+      ops::glu_forward(x, y, gate);
+      return Results{y};
+    });
+    add(ops::glu_backward, [=] {
+      Tensor dx = empty({1003, 202});
+      ops::glu_backward(x, half, dx, gate);
+      return Results{dx};
+    });
   }
 
   void inference_and_data() {
     const Tensor x = random({1003, 101});
     add(ops::softmax, [=] {
       Tensor y = empty({1003, 101});
-      ops::softmax(x, y);
+      ops::softmax(x, y, {});
       return Results{y};
     });
     add(ops::argmax, [=] {
@@ -276,6 +316,12 @@ class Runs {
       ops::adam_update(parameter, g, mean, square, math::adam_constants<double>({}, 0.5, 0.1));
       return Results{parameter, mean, square};
     });
+    add(ops::clip_norm, [=] {
+      Results tensors{p.clone(), g.clone()};
+      Tensor norm = empty({});
+      ops::clip_norm(tensors, norm, 3);
+      return Results{tensors[0], tensors[1], norm};
+    });
     const std::vector<Tensor> dy{random({301, 65}), random({301, 9})};
     const std::vector<Tensor> x{random({301, 130}), random({301, 65})};
     const Results weights{random({65, 130}), random({9, 65})}, biases{random({65}), Tensor{}};
@@ -317,7 +363,7 @@ TEST_CASE_TEMPLATE("every op gives the same bytes for 1, 2, 3 and 4 threads", T,
     covered.insert(one.first);
   }
   for (const ops::OpInfo& op : ops::table()) {
-    CAPTURE(op.name);
+    CAPTURE(std::string(op.name));
     CHECK(covered.contains(op.name));
   }
 }

@@ -1,4 +1,4 @@
-// Squared differences, sums, softmax and argmax on the GPU against the CPU's in float64.
+// Sums, softmax and argmax on the GPU against the CPU's in float64.
 
 #include <cstdint>
 #include <string>
@@ -11,62 +11,7 @@
 namespace sinter::on_device {
 namespace {
 
-using ops::Reduction;
-
 constexpr std::int64_t lengths[] = {0, 1, 2, 31, 33, 255, 257, 2047, 2049, 5000, 70001};
-
-template <class T>
-std::string wrong_mse(std::int64_t n, Reduction reduction, std::int64_t shift) {
-  const std::vector<T> x = random_values<T>(n, 1, -2, 2);
-  const std::vector<T> target = random_values<T>(n, 2, -2, 2);
-  const Shape loss_shape = reduction == Reduction::none ? Shape{n} : Shape{};
-  Tensor wanted_loss = Tensor::zeros(loss_shape, DType::float64);
-  Tensor wanted_grad = Tensor::zeros({n}, DType::float64);
-  ops::mse_loss(in_float64(x, {n}), in_float64(target, {n}), wanted_loss, wanted_grad, reduction);
-  const Placed<T> x_there(Tensor::from(x, {n}), shift);
-  const Placed<T> target_there(Tensor::from(target, {n}), 2 * shift);
-  Placed<T> loss(loss_shape, shift);
-  Placed<T> grad({n}, 3 * shift);
-  Placed<T> alone(loss_shape, shift);
-  Tensor none;
-  ops::mse_loss(x_there.tensor, target_there.tensor, loss.tensor, grad.tensor, reduction);
-  ops::mse_loss(x_there.tensor, target_there.tensor, alone.tensor, none, reduction);
-  return off(loss.values(), wanted_loss.to_vector<double>(), 1) +
-         off(grad.values(), wanted_grad.to_vector<double>(), 1) +
-         unlike(alone.values(), loss.values()) + loss.damage() + grad.damage();
-}
-
-TEST_CASE_TEMPLATE("CUDA: squared differences and their gradient", T, float, float16, bfloat16) {
-  if (!has_gpu()) {
-    return;
-  }
-  const Fallback none(FallbackPolicy::error);
-  for (const std::int64_t n : lengths) {
-    for (const Reduction reduction : {Reduction::mean, Reduction::sum, Reduction::none}) {
-      for (const std::int64_t shift : {0, 1}) {
-        INFO(n, " elements, ", name_of(reduction), ", shift ", shift);
-        if (!(std::is_same_v<T, float16> && reduction == Reduction::sum && n > 20000)) {
-          CHECK(wrong_mse<T>(n, reduction, shift) == "");
-        }
-      }
-    }
-  }
-}
-
-TEST_CASE("CUDA: the mean of large squares does not overflow in between, and NaN stays") {
-  if (!has_gpu()) {
-    return;
-  }
-  const Fallback none(FallbackPolicy::error);
-  const std::vector<float> x{2e19f, 1, 1, 1, 1, 1, 1, 1};
-  Tensor loss = poisoned<float>({});
-  Tensor grad = poisoned<float>({8});
-  ops::mse_loss(upload(x), filled<float>({8}, 1), loss, grad, Reduction::mean);
-  CHECK(off(download<float>(loss), {4e38 / 8}, 4) == "");
-  ops::mse_loss(filled<float>({8}, not_a_number), filled<float>({8}, 1), loss, grad,
-                Reduction::mean);
-  CHECK(std::isnan(loss.item()));
-}
 
 template <class T>
 std::string wrong_sum(const Shape& from, const Shape& to, bool accumulate, std::int64_t shift) {
@@ -138,10 +83,10 @@ std::string wrong_softmax(const std::vector<T>& x, std::int64_t columns, std::in
   const auto rows = columns == 0 ? 0 : static_cast<std::int64_t>(x.size()) / columns;
   const Shape shape{rows, columns};
   Tensor wanted = Tensor::zeros(shape, DType::float64);
-  ops::softmax(in_float64(x, shape), wanted);
+  ops::softmax(in_float64(x, shape), wanted, {});
   const Placed<T> there(Tensor::from(x, shape), shift);
   Placed<T> y(shape, 2 * shift);
-  ops::softmax(there.tensor, y.tensor);
+  ops::softmax(there.tensor, y.tensor, {});
   return off(y.values(), wanted.to_vector<double>(), 10 + static_cast<double>(columns) / 1000) +
          y.damage();
 }
@@ -217,7 +162,7 @@ TEST_CASE_TEMPLATE("CUDA: softmax of extreme rows, and NaN stays NaN", T, float,
     CHECK(wrong_softmax(x, 3) == "");
   }
   Tensor y = filled<T>({1, 3}, 0);
-  ops::softmax(upload(std::vector<T>{T(1.0f), T(std::nanf("")), T(2.0f)}, {1, 3}), y);
+  ops::softmax(upload(std::vector<T>{T(1.0f), T(std::nanf("")), T(2.0f)}, {1, 3}), y, {});
   for (const T& value : download<T>(y)) {
     CHECK(std::isnan(value_of(value)));
   }

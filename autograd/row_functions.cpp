@@ -1,0 +1,156 @@
+// Functions over the rows of a tensor: softmax, norms, gated linear units.
+#include <cmath>
+#include <optional>
+
+#include <sinter/autograd/draw.h>
+#include <sinter/autograd/function.h>
+#include <sinter/autograd/functions.h>
+
+namespace sinter {
+namespace {
+
+Tensor softmax_of(const char* who, const Tensor& x, int dim, const ops::SoftmaxArgs& args) {
+  check_floating(who, x);
+  check(x.rank() >= 1, who, ": expected a tensor [..., classes], got a scalar");
+  check(dim == -1 || dim == x.rank() - 1, who,
+        ": only the last dimension can be gone over; dim is ", dim, " for ", x.shape());
+  Recording recording(who, {x});
+  Tensor y = Tensor::empty(x.shape(), x.dtype(), x.device());
+  ops::softmax(x, y, args);
+  if (recording) {
+    recording.finish(y, [kept = Saved(y), args](Backward& b) {
+      Tensor dx = b.over_grad();
+      ops::softmax_backward(b.saved(kept), b.grad(), dx, args);
+      b.give(0, dx);
+    });
+  }
+  return y;
+}
+
+DType statistics_type(DType of) { return of == DType::float64 ? DType::float64 : DType::float32; }
+
+double spacing_at_one(DType dtype) {
+  switch (dtype) {
+    case DType::float64:
+      return 0x1p-52;
+    case DType::float16:
+      return 0x1p-10;
+    case DType::bfloat16:
+      return 0x1p-7;
+    default:
+      return 0x1p-23;
+  }
+}
+
+void check_norm(const char* who, const Tensor& x, const Shape& normalized, double eps) {
+  check_floating(who, x);
+  check(normalized.rank() >= 1 && normalized.numel() > 0, who,
+        ": normalized_shape must have a dimension and no empty one, got ", normalized);
+  bool fits = x.rank() >= normalized.rank();
+  for (int d = 1; fits && d <= normalized.rank(); ++d) {
+    fits = x.size(x.rank() - d) == normalized[normalized.rank() - d];
+  }
+  check(fits, who, ": expected an input whose last dimensions are ", normalized, ", got ",
+        x.shape());
+  check(std::isfinite(eps) && eps >= 0, who, ": eps must be finite and at least 0, got ", eps);
+}
+
+void check_affine(const char* who, const char* what, const Tensor& x, const Shape& normalized,
+                  const Tensor& parameter) {
+  check(!parameter.defined() || (parameter.shape() == normalized && parameter.dtype() == x.dtype()),
+        who, ": ", what, " must be ", x.dtype(), " ", normalized, ", got ", parameter.dtype(), " ",
+        parameter.shape());
+}
+
+// `centred`: layer_norm, else rms_norm.
+Tensor norm(const char* who, const Tensor& x, const Shape& normalized, const Tensor& weight,
+            const Tensor& bias, double eps, bool centred) {
+  check_norm(who, x, normalized, eps);
+  check_affine(who, "weight", x, normalized, weight);
+  check_affine(who, "bias", x, normalized, bias);
+  Recording recording(who, {x, weight, bias});
+  const Shape rows{x.numel() / normalized.numel()};
+  Tensor y = Tensor::empty(x.shape(), x.dtype(), x.device());
+  Tensor mean = centred ? Tensor::empty(rows, statistics_type(x.dtype()), x.device()) : Tensor{};
+  Tensor rstd = Tensor::empty(rows, statistics_type(x.dtype()), x.device());
+  ops::norm_forward(x, weight, bias, y, mean, rstd, eps);
+  if (recording) {
+    recording.finish(y, [x = Saved(x), weight = Saved(weight), mean, rstd,
+                         normalized](Backward& b) {
+      Tensor dx =
+          b.needs(0) ? Tensor::empty(b.grad().shape(), b.grad().dtype(), rstd.device()) : Tensor{};
+      Tensor none;
+      ops::WeightGradientFlags flags;
+      const auto run = [&](Tensor& dw, Tensor& db) {
+        ops::norm_backward(b.saved(x), b.saved(weight), mean, rstd, b.grad(), dx, dw, db, flags);
+      };
+      const auto with_bias = [&](Tensor& dw) {
+        if (!b.needs(2)) {
+          return run(dw, none);
+        }
+        b.write(2, normalized, [&](Tensor& db, bool accumulate) {
+          flags.accumulate_bias = accumulate;
+          run(dw, db);
+        });
+      };
+      if (b.needs(1)) {
+        b.write(1, normalized, [&](Tensor& dw, bool accumulate) {
+          flags.accumulate_weight = accumulate;
+          with_bias(dw);
+        });
+      } else {
+        with_bias(none);
+      }
+      if (dx.defined()) {
+        b.give(0, dx);
+      }
+    });
+  }
+  return y;
+}
+
+}  // namespace
+
+Tensor softmax(const Tensor& x, int dim) { return softmax_of("softmax", x, dim, {}); }
+
+Tensor log_softmax(const Tensor& x, int dim) {
+  return softmax_of("log_softmax", x, dim, {.log = true});
+}
+
+Tensor softmin(const Tensor& x, int dim) {
+  return softmax_of("softmin", x, dim, {.negated = true});
+}
+
+Tensor layer_norm(const Tensor& x, const Shape& normalized_shape, const Tensor& weight,
+                  const Tensor& bias, double eps) {
+  return norm("layer_norm", x, normalized_shape, weight, bias, eps, true);
+}
+
+Tensor rms_norm(const Tensor& x, const Shape& normalized_shape, const Tensor& weight,
+                std::optional<double> eps) {
+  check_floating("rms_norm", x);
+  return norm("rms_norm", x, normalized_shape, weight, {}, eps.value_or(spacing_at_one(x.dtype())),
+              false);
+}
+
+Tensor glu(const Tensor& x, const math::AnyActivation& gate, const DropoutOptions& dropout) {
+  check_floating("glu", x);
+  check_activation("glu", gate);
+  check(x.rank() >= 1 && x.shape().last() % 2 == 0,
+        "glu: expected an input whose last dimension has two halves, got ", x.shape());
+  Recording recording("glu", {x});
+  const ops::ActivationArgs args{gate, draw_mask("glu", dropout)};
+  Tensor y = Tensor::empty(x.shape().with(-1, x.shape().last() / 2), x.dtype(), x.device());
+  ops::glu_forward(x, y, args);
+  if (recording) {
+    recording.finish(y, [args, kept = Saved(x)](Backward& b) {
+      const Tensor& halves = b.saved(kept);
+      Tensor dx = Tensor::empty(halves.shape(), halves.dtype(), halves.device());
+      ops::glu_backward(halves, b.grad(), dx, args);
+      b.give(0, dx);
+    });
+  }
+  return y;
+}
+
+}  // namespace sinter

@@ -1,0 +1,241 @@
+// Ops on the rows of a tensor: softmax, norms, gated linear units.
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include <sinter/kernels/cpu/ops.h>
+#include <sinter/kernels/cpu/types.h>
+#include <sinter/runtime/parallel.h>
+
+namespace sinter::cpu {
+namespace {
+
+// Calls body(row) for each row; results do not depend on the cuts.
+template <class Body>
+void for_each_row(std::int64_t rows, std::int64_t columns, Body body) {
+  const std::int64_t grain =
+      std::max<std::int64_t>(1, parallel_grain / 4 / std::max<std::int64_t>(columns, 1));
+  parallel_shares(rows, grain, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t row = begin; row < end; ++row) {
+      body(row);
+    }
+  });
+}
+
+template <class T>
+double real(const T* x, std::int64_t i) {
+  return static_cast<double>(x[i]);
+}
+
+}  // namespace
+
+void softmax(In x, Out y, const ops::SoftmaxArgs& args) {
+  with_floating("softmax", x->dtype(), [&]<class T>(T) {
+    const std::int64_t n = x->shape().last();
+    const double sign = args.negated ? -1 : 1;
+    for_each_row(n == 0 ? 0 : x->numel() / n, n, [&](std::int64_t row) {
+      const T* in = x->raw<T>() + row * n;
+      T* out = y->raw<T>() + row * n;
+      std::int64_t place = 0;
+      for (std::int64_t j = 1; j < n; ++j) {
+        place = sign * real(in, j) > sign * real(in, place) ? j : place;
+      }
+      const double largest = sign * real(in, place);
+      // Without the largest's own, which is 1 and would swallow the others.
+      double rest = 0;
+      for (std::int64_t j = 0; j < n; ++j) {
+        rest += j == place ? largest - largest : std::exp(sign * real(in, j) - largest);
+      }
+      const double log_sum = std::log1p(rest), sum = 1 + rest;
+      for (std::int64_t j = 0; j < n; ++j) {
+        const double z = sign * real(in, j) - largest;
+        out[j] = static_cast<T>(args.log ? z - log_sum : std::exp(z) / sum);
+      }
+    });
+  });
+}
+
+void softmax_backward(In y, In dy, Out dx, const ops::SoftmaxArgs& args) {
+  with_floating("softmax_backward", y->dtype(), [&]<class T>(T) {
+    const std::int64_t n = y->shape().last();
+    const double sign = args.negated ? -1 : 1;
+    for_each_row(n == 0 ? 0 : y->numel() / n, n, [&](std::int64_t row) {
+      const T* values = y->raw<T>() + row * n;
+      const T* grads = dy->raw<T>() + row * n;
+      double sum = 0;
+      for (std::int64_t j = 0; j < n; ++j) {
+        sum += args.log ? real(grads, j) : real(grads, j) * real(values, j);
+      }
+      for (std::int64_t j = 0; j < n; ++j) {
+        dx->raw<T>()[row * n + j] =
+            static_cast<T>(sign * (args.log ? real(grads, j) - std::exp(real(values, j)) * sum
+                                            : real(values, j) * (real(grads, j) - sum)));
+      }
+    });
+  });
+}
+
+void norm_forward(In x, In weight, In bias, Out y, Out mean, Out rstd, double eps) {
+  with_floating("norm_forward", x->dtype(), [&]<class T>(T) {
+    const std::int64_t rows = rstd->numel(), n = rows == 0 ? 0 : x->numel() / rows;
+    const T* w = weight->defined() ? weight->raw<T>() : nullptr;
+    const T* b = bias->defined() ? bias->raw<T>() : nullptr;
+    for_each_row(rows, n, [&](std::int64_t row) {
+      const T* in = x->raw<T>() + row * n;
+      double center = 0;
+      if (mean->defined()) {
+        for (std::int64_t j = 0; j < n; ++j) {
+          center += real(in, j);
+        }
+        center /= static_cast<double>(n);
+        mean->raw<T>()[row] = static_cast<T>(center);
+      }
+      double squares = 0;
+      for (std::int64_t j = 0; j < n; ++j) {
+        squares += (real(in, j) - center) * (real(in, j) - center);
+      }
+      const double inverse = 1 / std::sqrt(squares / static_cast<double>(n) + eps);
+      rstd->raw<T>()[row] = static_cast<T>(inverse);
+      for (std::int64_t j = 0; j < n; ++j) {
+        const double normal = (real(in, j) - center) * inverse;
+        y->raw<T>()[row * n + j] = static_cast<T>(normal * (w == nullptr ? 1.0 : real(w, j)) +
+                                                  (b == nullptr ? 0.0 : real(b, j)));
+      }
+    });
+  });
+}
+
+// The formulas stand in kernels/cuda/typed/norm.cu.
+void norm_backward(In x, In weight, In mean, In rstd, In dy, Out dx, InOut dw, InOut db,
+                   const ops::WeightGradientFlags& flags) {
+  with_floating("norm_backward", x->dtype(), [&]<class T>(T) {
+    const std::int64_t rows = rstd->numel(), n = rows == 0 ? 0 : x->numel() / rows;
+    const T* w = weight->defined() ? weight->raw<T>() : nullptr;
+    const T* in = x->raw<T>();
+    const T* grads = dy->raw<T>();
+    const auto center = [&](std::int64_t row) {
+      return mean->defined() ? real(mean->raw<T>(), row) : 0.0;
+    };
+    const auto normal = [&](std::int64_t row, std::int64_t j) {
+      return (real(in, row * n + j) - center(row)) * real(rstd->raw<T>(), row);
+    };
+    if (dx->defined()) {
+      for_each_row(rows, n, [&](std::int64_t row) {
+        double of_g = 0, of_g_n = 0;
+        for (std::int64_t j = 0; j < n; ++j) {
+          const double g = real(grads, row * n + j) * (w == nullptr ? 1.0 : real(w, j));
+          of_g += g;
+          of_g_n += g * normal(row, j);
+        }
+        of_g = mean->defined() ? of_g / static_cast<double>(n) : 0;
+        of_g_n /= static_cast<double>(n);
+        for (std::int64_t j = 0; j < n; ++j) {
+          const double g = real(grads, row * n + j) * (w == nullptr ? 1.0 : real(w, j));
+          dx->raw<T>()[row * n + j] =
+              static_cast<T>(real(rstd->raw<T>(), row) * (g - of_g - normal(row, j) * of_g_n));
+        }
+      });
+    }
+    // Columns are independent: each thread goes through all rows of its own.
+    const std::int64_t grain =
+        std::max<std::int64_t>(16, parallel_grain / std::max<std::int64_t>(rows, 1));
+    const std::int64_t columns = dw->defined() ? dw->numel() : db->defined() ? db->numel() : 0;
+    parallel_shares(columns, grain, [&](std::int64_t begin, std::int64_t end) {
+      const auto count = static_cast<std::size_t>(end - begin);
+      std::vector<double> of_weight(count), of_bias(count);
+      for (std::int64_t row = 0; row < rows; ++row) {
+        for (std::size_t k = 0; k < count; ++k) {
+          const std::int64_t j = begin + static_cast<std::int64_t>(k);
+          of_weight[k] += real(grads, row * n + j) * normal(row, j);
+          of_bias[k] += real(grads, row * n + j);
+        }
+      }
+      const auto put = [&](const InOut& gradient, const std::vector<double>& sums, bool add) {
+        for (std::size_t k = 0; gradient->defined() && k < count; ++k) {
+          T& to = gradient->raw<T>()[begin + static_cast<std::int64_t>(k)];
+          to = static_cast<T>(sums[k] + (add ? static_cast<double>(to) : 0.0));
+        }
+      };
+      put(dw, of_weight, flags.accumulate_weight);
+      put(db, of_bias, flags.accumulate_bias);
+    });
+  });
+}
+
+// A gate without dropout: the activation alone, whose derivative is had from z or y as it needs.
+namespace {
+
+template <class T>
+struct GateRow {
+  std::vector<T> value;
+  std::vector<T> slope;
+};
+
+template <class T>
+void compute_gate(const ops::ActivationArgs& args, const T* z, std::int64_t n, GateRow<T>& gate,
+                  bool wants_slope) {
+  const ops::ActivationArgs alone{args.act, {}, args.stored};
+  const BoundActivation<T> bound(alone);
+  gate.value.resize(static_cast<std::size_t>(n));
+  bound.forward(0, z, gate.value.data(), n);
+  if (wants_slope) {
+    gate.slope.assign(static_cast<std::size_t>(n), T(1));
+    const bool from_input =
+        std::visit([]<class A>(const A&) { return math::derives_from_input<A>; }, *args.act);
+    bound.backward(0, from_input ? z : gate.value.data(), gate.slope.data(), gate.slope.data(), n);
+  }
+}
+
+template <class T>
+void mask_row(const ops::ActivationArgs& args, std::int64_t begin, T* x, std::int64_t n) {
+  const BoundActivation<T> dropout({.act = {}, .dropout = args.dropout});
+  dropout.forward(begin, x, x, n);
+}
+
+}  // namespace
+
+void glu_forward(In x, Out y, const ops::ActivationArgs& args) {
+  with_floating("glu_forward", x->dtype(), [&]<class T>(T) {
+    const std::int64_t n = y->shape().last();
+    parallel_shares(y->shape().rows(),
+                    std::max<std::int64_t>(1, 8192 / std::max<std::int64_t>(n, 1)),
+                    [&](std::int64_t begin, std::int64_t end) {
+                      GateRow<T> gate;
+                      for (std::int64_t row = begin; row < end; ++row) {
+                        const T* a = x->raw<T>() + row * 2 * n;
+                        T* out = y->raw<T>() + row * n;
+                        compute_gate(args, a + n, n, gate, false);
+                        for (std::int64_t j = 0; j < n; ++j) {
+                          out[j] = a[j] * gate.value[static_cast<std::size_t>(j)];
+                        }
+                        mask_row(args, row * n, out, n);
+                      }
+                    });
+  });
+}
+
+void glu_backward(In x, In dy, Out dx, const ops::ActivationArgs& args) {
+  with_floating("glu_backward", x->dtype(), [&]<class T>(T) {
+    const std::int64_t n = dy->shape().last();
+    parallel_shares(dy->shape().rows(),
+                    std::max<std::int64_t>(1, 8192 / std::max<std::int64_t>(n, 1)),
+                    [&](std::int64_t begin, std::int64_t end) {
+                      GateRow<T> gate;
+                      std::vector<T> grad(static_cast<std::size_t>(n));
+                      for (std::int64_t row = begin; row < end; ++row) {
+                        const T* a = x->raw<T>() + row * 2 * n;
+                        T* out = dx->raw<T>() + row * 2 * n;
+                        std::copy_n(dy->raw<T>() + row * n, n, grad.begin());
+                        mask_row(args, row * n, grad.data(), n);
+                        compute_gate(args, a + n, n, gate, true);
+                        for (std::size_t j = 0; j < grad.size(); ++j) {
+                          const auto at = static_cast<std::int64_t>(j);
+                          out[n + at] = gate.slope[j] == 0 ? T(0) : grad[j] * a[at] * gate.slope[j];
+                          out[at] = grad[j] * gate.value[j];
+                        }
+                      }
+                    });
+  });
+}
+
+}  // namespace sinter::cpu

@@ -1,0 +1,103 @@
+// Ops on the rows of CUDA tensors: softmax, norms, gated linear units.
+#include <sinter/kernels/cuda/kernels.h>
+#include <sinter/kernels/cuda/ops.h>
+#include <sinter/kernels/cuda/types.h>
+
+namespace sinter::cuda {
+namespace {
+
+template <class T>
+auto* raw_or_null(const Tensor& tensor) {
+  return tensor.defined() ? tensor.raw<T>() : nullptr;
+}
+
+}  // namespace
+
+void softmax(In x, Out y, const ops::SoftmaxArgs& args) {
+  with_storage("softmax", x->dtype(), [&]<class T>(T) {
+    softmax(x->device().index, x->raw<T>(), x->shape().rows(), x->shape().last(), y->raw<T>(),
+            args);
+  });
+}
+
+void softmax_backward(In y, In dy, Out dx, const ops::SoftmaxArgs& args) {
+  with_storage("softmax_backward", y->dtype(), [&]<class T>(T) {
+    softmax_backward(y->device().index, y->raw<T>(), dy->raw<T>(), y->shape().rows(),
+                     y->shape().last(), dx->raw<T>(), args);
+  });
+}
+
+void norm_forward(In x, In weight, In bias, Out y, Out mean, Out rstd, double eps) {
+  with_storage("norm_forward", x->dtype(), [&]<class T>(T) {
+    norm_forward(x->device().index,
+                 NormForward<T>{.x = x->raw<T>(),
+                                .weight = raw_or_null<T>(*weight),
+                                .bias = raw_or_null<T>(*bias),
+                                .y = y->raw<T>(),
+                                .mean = raw_or_null<float>(*mean),
+                                .rstd = rstd->raw<float>(),
+                                .rows = rstd->numel(),
+                                .columns = rstd->numel() == 0 ? 0 : x->numel() / rstd->numel(),
+                                .eps = static_cast<float>(eps)});
+  });
+}
+
+void norm_backward(In x, In weight, In mean, In rstd, In dy, Out dx, InOut dw, InOut db,
+                   const ops::WeightGradientFlags& flags) {
+  const std::int64_t rows = rstd->numel();
+  const std::int64_t columns = rows == 0 ? 0 : x->numel() / rows;
+  const std::int64_t groups = norm_groups(rows, columns);
+  const auto sums_for = [&](const InOut& gradient) {
+    return gradient->defined()
+               ? Tensor::empty({groups, gradient->numel()}, DType::float32, x->device())
+               : Tensor{};
+  };
+  const Tensor dw_sums = sums_for(dw), db_sums = sums_for(db);
+  with_storage("norm_backward", x->dtype(), [&]<class T>(T) {
+    const int device = x->device().index;
+    norm_backward(device, NormBackward<T>{.x = x->raw<T>(),
+                                          .weight = raw_or_null<T>(*weight),
+                                          .mean = raw_or_null<float>(*mean),
+                                          .rstd = rstd->raw<float>(),
+                                          .dy = dy->raw<T>(),
+                                          .dx = raw_or_null<T>(*dx),
+                                          .dw = raw_or_null<float>(dw_sums),
+                                          .db = raw_or_null<float>(db_sums),
+                                          .rows = rows,
+                                          .columns = columns,
+                                          .rows_of_group = norm_rows_of_group(rows, columns)});
+    const auto finish = [&](const Tensor& sums, const InOut& gradient, bool accumulate) {
+      if (gradient->defined()) {
+        sum_groups(device, sums.raw<float>(), groups, gradient->numel(), gradient->raw<T>(),
+                   accumulate);
+      }
+    };
+    finish(dw_sums, dw, flags.accumulate_weight);
+    finish(db_sums, db, flags.accumulate_bias);
+  });
+}
+
+void glu_forward(In x, Out y, const ops::ActivationArgs& args) {
+  if (args.dropout.mask.drops_everything()) {
+    y->fill(0);
+    return;
+  }
+  with_storage("glu_forward", x->dtype(), [&]<class T>(T) {
+    const T* const forward = nullptr;
+    glu(x->device().index, args, x->raw<T>(), forward, y->raw<T>(), y->shape().rows(),
+        y->shape().last());
+  });
+}
+
+void glu_backward(In x, In dy, Out dx, const ops::ActivationArgs& args) {
+  if (args.dropout.mask.drops_everything()) {
+    dx->fill(0);
+    return;
+  }
+  with_storage("glu_backward", x->dtype(), [&]<class T>(T) {
+    glu(x->device().index, args, x->raw<T>(), dy->raw<T>(), dx->raw<T>(), dy->shape().rows(),
+        dy->shape().last());
+  });
+}
+
+}  // namespace sinter::cuda

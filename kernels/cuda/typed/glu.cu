@@ -1,0 +1,160 @@
+// Gated linear units: one half of a row times the activation of the other, then dropout, in one
+// pass. The activation is chosen while the kernel runs: memory takes longer than a switch, and
+// kernels for each activation would be hundreds.
+#include <sinter/kernels/cuda/kernels.h>
+#include <sinter/kernels/cuda/row_values.cuh>
+#include <sinter/kernels/cuda/tile/activation.cuh>
+#include <sinter/kernels/cuda/tile/dropout.cuh>
+#include <sinter/runtime/cuda/check.h>
+
+namespace sinter::cuda {
+namespace {
+
+template <class T>
+struct GluTask {
+  const T* x;   // rows of two halves
+  const T* dy;  // or null: forward
+  T* out;       // y, or dx
+  std::int64_t rows;
+  std::int64_t columns;  // of a half
+  tile::AnyParameters act;
+  tile::Mask mask;
+};
+
+// What a thread has of a row: a vector, or one element where rows do not lie on vectors.
+template <class T, int count>
+struct Part {
+  float value[count];
+
+  __device__ static Part load_from(const T* from) {
+    Part part;
+    if constexpr (count > 1) {
+      const Vector<T> vector = load(from);
+#pragma unroll
+      for (int e = 0; e < count; ++e) {
+        part.value[e] = vector.value[e];
+      }
+    } else {
+      part.value[0] = to_float(*from);
+    }
+    return part;
+  }
+  __device__ void store_to(T* to) const {
+    if constexpr (count > 1) {
+      Vector<T> vector;
+#pragma unroll
+      for (int e = 0; e < count; ++e) {
+        vector.value[e] = value[e];
+      }
+      store(to, vector);
+    } else {
+      *to = from_float<T>(value[0]);
+    }
+  }
+};
+
+// The gate's value, and its slope where wanted.
+template <class T, int count>
+struct Gate {
+  const tile::AnyParameters& act;
+  float (&value)[count];
+  float (&slope)[count];
+  bool wants_slope;
+
+  template <class A>
+  __device__ __forceinline__ void operator()() const {
+    const A gate = Parameters<A>(act.value).activation();
+#pragma unroll
+    for (int e = 0; e < count; ++e) {
+      const Number<T> z(value[e]);
+      const Number<T> y = gate.forward(z);
+      value[e] = y.value;
+      if (wants_slope) {
+        if constexpr (math::derives_from_input<A>) {
+          slope[e] = gate.derivative_from_input(z).value;
+        } else {
+          slope[e] = math::derivative_from_output(gate, y, math::AsStored{}).value;
+        }
+      }
+    }
+  }
+};
+
+template <class T, int count>
+__global__ void __launch_bounds__(block_threads)
+    glu_kernel(const __grid_constant__ GluTask<T> task) {
+  const std::int64_t per_row = task.columns / count;
+  const std::int64_t at = static_cast<std::int64_t>(blockIdx.x) * block_threads + threadIdx.x;
+  if (at >= task.rows * per_row) {
+    return;
+  }
+  const std::int64_t row = at / per_row, column = at % per_row * count;
+  const std::int64_t left = row * 2 * task.columns + column, right = left + task.columns;
+  const std::int64_t of_output = row * task.columns + column;
+  const bool is_backward = task.dy != nullptr;
+  using Here = Part<T, count>;
+  Here a = Here::load_from(task.x + left), b = Here::load_from(task.x + right), dy;
+  if (is_backward) {
+    dy = Here::load_from(task.dy + of_output);
+  }
+  constexpr int quads = (count + 3) / 4;
+  tile::KeptBits<quads> kept(task.mask);
+  if (task.mask.kind != tile::Mask::Kind::none) {
+#pragma unroll
+    for (int q = 0; q < quads; ++q) {
+      kept.prepare(q, static_cast<std::uint64_t>(of_output + 4 * q));
+      kept.draw(q, static_cast<std::uint64_t>(of_output + 4 * q));
+    }
+  }
+  float slope[count];
+  tile::with_chosen(task.act, Gate<T, count>{task.act, b.value, slope, is_backward});
+#pragma unroll
+  for (int e = 0; e < count; ++e) {
+    const bool keeps = (kept[e / 4] >> (e % 4) & 1) != 0;
+    if (is_backward) {
+      const float grad = keeps ? dy.value[e] * task.mask.scale : 0.0f;
+      const float of_gate = slope[e] == 0 ? 0.0f : grad * a.value[e] * slope[e];
+      a.value[e] = grad * b.value[e];
+      b.value[e] = of_gate;
+    } else {
+      a.value[e] = keeps ? a.value[e] * b.value[e] * task.mask.scale : 0.0f;
+    }
+  }
+  if (is_backward) {
+    a.store_to(task.out + left);
+    b.store_to(task.out + right);
+  } else {
+    a.store_to(task.out + of_output);
+  }
+}
+
+template <class T>
+void run(int device, const GluTask<T>& task) {
+  const auto launch = [&]<int count>() {
+    const std::int64_t parts = task.rows * (task.columns / count);
+    if (parts > 0) {
+      glu_kernel<T, count><<<static_cast<unsigned>((parts + block_threads - 1) / block_threads),
+                             block_threads, 0, use(device)>>>(task);
+      check(cudaGetLastError(), "glu_kernel");
+    }
+  };
+  if (rows_on_vectors_of<T>(task.columns, task.x, task.dy, task.out)) {
+    launch.template operator()<width<T>>();
+  } else {
+    launch.template operator()<1>();
+  }
+}
+
+}  // namespace
+
+template <class T>
+void glu(int device, const ops::ActivationArgs& args, const T* x, const T* dy, T* out,
+         std::int64_t rows, std::int64_t columns) {
+  run<T>(device,
+         {x, dy, out, rows, columns, tile::AnyParameters(args.act), tile::Mask(args.dropout)});
+}
+
+template void glu(int, const ops::ActivationArgs&, const SINTER_STORAGE*, const SINTER_STORAGE*,
+                  SINTER_STORAGE*, std::int64_t, std::int64_t);
+
+}  // namespace sinter::cuda

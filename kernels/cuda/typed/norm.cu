@@ -1,0 +1,189 @@
+// Layer and RMS normalisation of rows, and their gradients. A row stays in the registers of its
+// team between the statistics and what is made of them. Backward gives each team some rows, so that
+// it adds up the gradients of weight and bias on the way; another kernel adds up the teams.
+#include <sinter/kernels/cuda/kernels.h>
+#include <sinter/kernels/cuda/row_values.cuh>
+#include <sinter/runtime/cuda/check.h>
+
+namespace sinter::cuda {
+namespace {
+
+template <class T, int threads, int vectors>
+__global__ void __launch_bounds__(row_block<threads>) norm_kernel(const NormForward<T> call) {
+  using Group = Team<threads>;
+  using Values = RowValues<T, threads, vectors>;
+  const std::int64_t row = my_team<threads>();
+  if (row >= call.rows) {
+    return;
+  }
+  const float count = static_cast<float>(call.columns);
+  const Values x(call.x + row * call.columns, call.columns);
+  float mean = 0;
+  if (call.mean != nullptr) {
+    each_column([&](std::int64_t, float value) { mean += value; }, x);
+    mean = Group::sum(mean) / count;
+  }
+  float squares = 0;
+  each_column([&](std::int64_t, float value) { squares += (value - mean) * (value - mean); }, x);
+  const float rstd = 1 / sqrtf(Group::sum(squares) / count + call.eps);
+  if (Group::rank() == 0) {
+    if (call.mean != nullptr) {
+      call.mean[row] = mean;
+    }
+    call.rstd[row] = rstd;
+  }
+  const Values weight(call.weight, call.columns, 1), bias(call.bias, call.columns);
+  store_row(
+      call.y + row * call.columns,
+      [&](std::int64_t, float value, float w, float b) {
+        return fmaf((value - mean) * rstd, w, b);
+      },
+      x, weight, bias);
+}
+
+// With g = w dy and n = (x - mean) rstd: dx = rstd (g - mean(g) - n mean(g n)), dw += n dy,
+// db += dy; without the mean of g where no mean was taken from x.
+template <class T, int threads, int vectors>
+__global__ void __launch_bounds__(row_block<threads>)
+    norm_backward_kernel(const NormBackward<T> call) {
+  using Group = Team<threads>;
+  using Values = RowValues<T, threads, vectors>;
+  constexpr bool sums_columns = vectors > 0;
+  const std::int64_t team = my_team<threads>();
+  const std::int64_t begin = team * call.rows_of_group;
+  const std::int64_t end = min(call.rows, begin + call.rows_of_group);
+  const float count = static_cast<float>(call.columns);
+  constexpr int held = sums_columns ? vectors : 1;
+  float dw[held][width<T>] = {}, db[held][width<T>] = {};
+  const Values weight(call.weight, call.columns, 1);
+  for (std::int64_t row = begin; row < end; ++row) {
+    const Values x(call.x + row * call.columns, call.columns);
+    const Values dy(call.dy + row * call.columns, call.columns);
+    const float mean = call.mean == nullptr ? 0 : call.mean[row];
+    const float rstd = call.rstd[row];
+    float of_g = 0, of_g_n = 0;
+    each_column(
+        [&](std::int64_t, float value, float grad, float w) {
+          const float g = grad * w;
+          of_g += g;
+          of_g_n += g * ((value - mean) * rstd);
+        },
+        x, dy, weight);
+    of_g = call.mean == nullptr ? 0 : Group::sum(of_g) / count;
+    of_g_n = Group::sum(of_g_n) / count;
+    if (call.dx != nullptr) {
+      store_row(
+          call.dx + row * call.columns,
+          [&](std::int64_t, float value, float grad, float w) {
+            const float n = (value - mean) * rstd;
+            return rstd * (grad * w - of_g - n * of_g_n);
+          },
+          x, dy, weight);
+    }
+    if constexpr (sums_columns) {
+#pragma unroll
+      for (int v = 0; v < vectors; ++v) {
+#pragma unroll
+        for (int e = 0; e < width<T>; ++e) {
+          const float grad = dy.vector[v].value[e];
+          dw[v][e] += grad * ((x.vector[v].value[e] - mean) * rstd);
+          db[v][e] += grad;
+        }
+      }
+    }
+  }
+  if constexpr (sums_columns) {
+    if (begin >= end) {
+      return;
+    }
+    const auto put = [&](float* sums, const float(&of_thread)[held][width<T>]) {
+      if (sums == nullptr) {
+        return;
+      }
+#pragma unroll
+      for (int v = 0; v < vectors; ++v) {
+        if (Values::place(v) < call.columns) {
+#pragma unroll
+          for (int e = 0; e < width<T>; ++e) {
+            sums[team * call.columns + Values::place(v) + e] = of_thread[v][e];
+          }
+        }
+      }
+    };
+    put(call.dw, dw);
+    put(call.db, db);
+  }
+}
+
+// The sums of columns where no team could hold them: a thread for each column and group of rows.
+template <class T>
+__global__ void norm_columns_kernel(const NormBackward<T> call) {
+  const std::int64_t column = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
+  if (column >= call.columns) {
+    return;
+  }
+  const std::int64_t begin = blockIdx.y * call.rows_of_group;
+  const std::int64_t end = min(call.rows, begin + call.rows_of_group);
+  float dw = 0, db = 0;
+  for (std::int64_t row = begin; row < end; ++row) {
+    const float mean = call.mean == nullptr ? 0 : call.mean[row];
+    const float grad = to_float(call.dy[row * call.columns + column]);
+    dw += grad * ((to_float(call.x[row * call.columns + column]) - mean) * call.rstd[row]);
+    db += grad;
+  }
+  if (call.dw != nullptr) {
+    call.dw[blockIdx.y * call.columns + column] = dw;
+  }
+  if (call.db != nullptr) {
+    call.db[blockIdx.y * call.columns + column] = db;
+  }
+}
+
+}  // namespace
+
+template <class T>
+void norm_forward(int device, const NormForward<T>& call) {
+  if (call.rows == 0 || call.columns == 0) {
+    return;
+  }
+  with_row_values<T>(
+      call.columns, rows_on_vectors_of<T>(call.columns, call.x, call.y, call.weight, call.bias),
+      [&]<int threads, int vectors>() {
+        norm_kernel<T, threads, vectors>
+            <<<blocks_of_teams<threads>(call.rows), row_block<threads>, 0, use(device)>>>(call);
+        check(cudaGetLastError(), "norm_kernel");
+      });
+}
+
+template <class T>
+void norm_backward(int device, const NormBackward<T>& call) {
+  if (call.rows == 0 || call.columns == 0) {
+    return;
+  }
+  const std::int64_t groups = norm_groups(call.rows, call.columns);
+  const bool sums_wanted = call.dw != nullptr || call.db != nullptr;
+  with_row_values<T>(
+      call.columns, rows_on_vectors_of<T>(call.columns, call.x, call.dy, call.dx, call.weight),
+      [&]<int threads, int vectors>() {
+        if (vectors > 0 || call.dx != nullptr) {
+          NormBackward<T> of_teams = call;
+          of_teams.rows_of_group = vectors > 0 && sums_wanted ? call.rows_of_group : 1;
+          const std::int64_t teams = of_teams.rows_of_group == 1 ? call.rows : groups;
+          norm_backward_kernel<T, threads, vectors>
+              <<<blocks_of_teams<threads>(teams), row_block<threads>, 0, use(device)>>>(of_teams);
+          check(cudaGetLastError(), "norm_backward_kernel");
+        }
+        if (vectors == 0 && sums_wanted) {
+          constexpr unsigned block = 128;
+          const dim3 grid(static_cast<unsigned>((call.columns + block - 1) / block),
+                          static_cast<unsigned>(groups));
+          norm_columns_kernel<T><<<grid, block, 0, use(device)>>>(call);
+          check(cudaGetLastError(), "norm_columns_kernel");
+        }
+      });
+}
+
+template void norm_forward(int, const NormForward<SINTER_STORAGE>&);
+template void norm_backward(int, const NormBackward<SINTER_STORAGE>&);
+
+}  // namespace sinter::cuda

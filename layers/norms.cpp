@@ -1,0 +1,87 @@
+#include <cmath>
+
+#include <sinter/layers/norms.h>
+#include <sinter/layers/text_form.h>
+
+namespace sinter {
+namespace {
+
+constexpr Initializer ones{1, 1}, zeros{0, 0};
+
+void check_options(const char* who, const Shape& normalized_shape, double eps) {
+  check(normalized_shape.rank() >= 1 && normalized_shape.numel() > 0, who,
+        ": normalized_shape must have a dimension and no empty one, got ", normalized_shape);
+  check(std::isfinite(eps) && eps >= 0, who, ": eps must be finite and at least 0, got ", eps);
+}
+
+// "4x7"
+std::string text_of(const Shape& shape) {
+  std::string out;
+  for (const std::int64_t size : shape.sizes()) {
+    out += (out.empty() ? "" : "x") + std::to_string(size);
+  }
+  return out;
+}
+
+}  // namespace
+
+LayerNorm::LayerNorm(const Shape& normalized_shape, const LayerNormOptions& options)
+    : normalized_shape_(normalized_shape), options_(options) {
+  check_options("layer_norm", normalized_shape, options.eps);
+  if (options.elementwise_affine) {
+    weight_ = Parameter(normalized_shape, ones);
+    if (options.bias) {
+      bias_ = Parameter(normalized_shape, zeros);
+    }
+  }
+}
+
+Tensor LayerNorm::forward(const Tensor& x) {
+  attach();
+  return layer_norm(x, normalized_shape_, weight_.value(), bias_.value(), options_.eps);
+}
+
+void LayerNorm::members(Members& members) {
+  members.parameter("weight", weight_);
+  members.parameter("bias", bias_);
+}
+
+std::string LayerNorm::text() const {
+  TextForm form("layer_norm");
+  form.value(text_of(normalized_shape_)).argument_unless("eps", options_.eps, 1e-5);
+  if (!options_.elementwise_affine) {
+    form.value("elementwise_affine=false");
+  } else if (!options_.bias) {
+    form.value("bias=false");
+  }
+  return form.str();
+}
+
+RMSNorm::RMSNorm(const Shape& normalized_shape, const RMSNormOptions& options)
+    : normalized_shape_(normalized_shape), options_(options) {
+  check_options("rms_norm", normalized_shape, options.eps.value_or(0));
+  if (options.elementwise_affine) {
+    weight_ = Parameter(normalized_shape, ones);
+  }
+}
+
+Tensor RMSNorm::forward(const Tensor& x) {
+  attach();
+  return rms_norm(x, normalized_shape_, weight_.value(), options_.eps);
+}
+
+void RMSNorm::members(Members& members) { members.parameter("weight", weight_); }
+
+std::string RMSNorm::text() const {
+  TextForm form("rms_norm");
+  form.value(text_of(normalized_shape_));
+  if (options_.eps) {
+    form.argument("eps", *options_.eps);
+  }
+  if (!options_.elementwise_affine) {
+    form.value("elementwise_affine=false");
+  }
+  return form.str();
+}
+
+}  // namespace sinter

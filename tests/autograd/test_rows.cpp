@@ -1,0 +1,97 @@
+// Functions over rows: their values by definition, their ends, and what they refuse. Gradients are
+// test_gradients.cpp's subject, PyTorch's values golden_check's.
+#include <cmath>
+#include <limits>
+#include <memory>
+
+#include <doctest/doctest.h>
+
+#include "values.h"
+#include <sinter/autograd/functions.h>
+
+namespace sinter {
+namespace {
+
+using namespace testing;
+
+TEST_CASE("softmax keeps its digits at the ends") {
+  const double inf = std::numeric_limits<double>::infinity();
+  const Tensor x = Tensor::from({1e300, -1e300, 0.0, 800.0, 0.0, -1.0, 1000.0, 960.0, 0.0}, {3, 3});
+  CHECK(largest_error(doubles(softmax(x)), {1, 0, 0, 1, 0, 0, 1, std::exp(-40), 0}) < 1e-17);
+  CHECK(largest_error(doubles(softmin(Tensor::from({0.0, 1e300}, {1, 2}))), {1, 0}) == 0);
+  const auto logs = doubles(log_softmax(Tensor::from({40.0, 0.0}, {1, 2})));
+  CHECK(logs[0] == doctest::Approx(-std::exp(-40)).epsilon(1e-14));
+  CHECK(logs[1] == doctest::Approx(-40 - std::exp(-40)).epsilon(1e-15));
+  CHECK(doubles(softmax(Tensor::from({-inf, 0.0}, {1, 2}))) == std::vector<double>{0, 1});
+  for (const double y : doubles(softmax(Tensor::from({std::nan(""), 0.0}, {1, 2})))) {
+    CHECK(std::isnan(y));
+  }
+}
+
+TEST_CASE("nothing in, nothing out") {
+  CHECK(softmax(Tensor::zeros({0, 3})).shape() == Shape{0, 3});
+  CHECK(layer_norm(Tensor::zeros({0, 3}), {3}).shape() == Shape{0, 3});
+  CHECK(glu(Tensor::zeros({0, 4})).shape() == Shape{0, 2});
+  Tensor weight = Tensor::full({3}, 1, DType::float64);
+  weight.set_requires_grad();
+  Tape tape;
+  tape.backward(sum(layer_norm(Tensor::zeros({0, 3}, DType::float64), {3}, weight)));
+  CHECK(doubles(weight.grad()) == std::vector<double>{0, 0, 0});
+}
+
+TEST_CASE("a norm's rows have the moments that it gives them, however far from 0 they were") {
+  const std::int64_t n = 50;
+  Tensor x = tensor({4, n}, 3.0, 1, DType::float32) + 1000.0;
+  const auto y = doubles(layer_norm(x, {n}));
+  for (std::int64_t row = 0; row < 4; ++row) {
+    double sum = 0, squares = 0;
+    for (std::int64_t j = 0; j < n; ++j) {
+      const double value = y[static_cast<std::size_t>(row * n + j)];
+      sum += value;
+      squares += value * value;
+    }
+    CHECK(sum / n == doctest::Approx(0).epsilon(1e-4));
+    CHECK(squares / n == doctest::Approx(1).epsilon(1e-4));
+  }
+  // A row without spread is its bias.
+  CHECK(doubles(layer_norm(Tensor::full({1, 4}, 7), {4})) == std::vector<double>{0, 0, 0, 0});
+  CHECK(largest_error(doubles(rms_norm(Tensor::full({1, 4}, 7, DType::float64), {4})),
+                      {1, 1, 1, 1}) < 1e-15);
+}
+
+TEST_CASE("what glu drops is what a dropout behind it drops") {
+  const Tensor x = tensor({6, 34});
+  const auto dropped = [&](auto f) { return doubles(f(std::make_shared<Generator>(9))); };
+  for (const math::MaskScheme scheme : {math::MaskScheme::lanes, math::MaskScheme::triton}) {
+    CHECK(dropped([&](auto generator) {
+            return glu(x, math::GELU{}, {0.3, generator, scheme});
+          }) == dropped([&](auto generator) {
+            return dropout(glu(x, math::GELU{}), {0.3, generator, scheme});
+          }));
+  }
+}
+
+TEST_CASE("functions over rows refuse what they cannot do") {
+  const Tensor x = tensor({3, 4});
+  check_error([&] { softmax(x, 0); }, {"softmax", "last dimension", "0", "[3, 4]"});
+  check_error([&] { log_softmax(Tensor::zeros({})); }, {"log_softmax", "scalar"});
+  check_error([&] { softmin(Tensor{}); }, {"softmin", "undefined"});
+  check_error([&] { softmax(Tensor::zeros({2}, DType::int64)); }, {"softmax", "int64"});
+  CHECK(softmax(x, 1).shape() == x.shape());
+  check_error([&] { layer_norm(x, {3}); }, {"layer_norm", "[3]", "[3, 4]"});
+  check_error([&] { layer_norm(x, {5, 3, 4}); }, {"layer_norm", "[5, 3, 4]", "[3, 4]"});
+  check_error([&] { layer_norm(x, {}); }, {"layer_norm", "normalized_shape"});
+  check_error([&] { layer_norm(x, {0}); }, {"layer_norm", "normalized_shape", "[0]"});
+  check_error([&] { layer_norm(x, {4}, tensor({3})); }, {"weight", "[4]", "[3]"});
+  check_error([&] { layer_norm(x, {4}, {}, Tensor::zeros({4})); }, {"bias", "float64", "float32"});
+  for (const double bad : {-1e-9, std::nan(""), std::numeric_limits<double>::infinity()}) {
+    check_error([&] { rms_norm(x, {4}, {}, bad); }, {"rms_norm", "eps"});
+  }
+  check_error([&] { glu(tensor({3, 5})); }, {"glu", "two halves", "[3, 5]"});
+  check_error([&] { glu(Tensor::zeros({})); }, {"glu", "[]"});
+  check_error([&] { glu(x, math::LeakyReLU{-1}); }, {"glu", "leaky_relu"});
+  check_error([&] { glu(x, math::SiLU{}, {.p = 2}); }, {"glu", "[0, 1]"});
+}
+
+}  // namespace
+}  // namespace sinter

@@ -1,0 +1,113 @@
+// Norms, softmax and gated linear units as a user writes them. Their values against PyTorch are
+// golden_check's subject.
+#include <cmath>
+#include <limits>
+#include <memory>
+
+#include <doctest/doctest.h>
+
+#include "../autograd/values.h"
+#include "../cuda.h"
+#include <sinter/sinter.h>
+
+namespace sinter {
+namespace {
+
+using namespace testing;
+
+TEST_CASE("norms have torch's parameters, ones and zeros at first") {
+  Sequential model{LayerNorm{5}, RMSNorm{5, {.eps = 1e-6}}, LayerNorm{Shape{5}, {.bias = false}},
+                   LayerNorm{5, {.elementwise_affine = false}},
+                   RMSNorm{5, {.elementwise_affine = false}}};
+  std::vector<std::string> names;
+  for (const NamedParameter& parameter : model.parameters()) {
+    names.push_back(parameter.name);
+    CHECK(parameter.value().shape() == Shape{5});
+    CHECK(doubles(parameter.value()) ==
+          std::vector<double>(5, parameter.name.ends_with("weight") ? 1 : 0));
+  }
+  CHECK(names == std::vector<std::string>{"0.weight", "0.bias", "1.weight", "2.weight"});
+  CHECK(model.text() ==
+        "layer_norm(5) -> rms_norm(5, eps=1e-06) -> layer_norm(5, bias=false) -> "
+        "layer_norm(5, elementwise_affine=false) -> rms_norm(5, elementwise_affine=false)");
+  const Tensor x = tensor({3, 5}, 2.0, 1, DType::float32);
+  CHECK(model(x).shape() == x.shape());
+  check_error(
+      [&] {
+        model(tensor({3, 4}, 2.0, 1, DType::float32));
+      },
+      {"layer 0 of the model", "layer_norm", "[5]", "[3, 4]"});
+  check_error([] { LayerNorm{0}; }, {"layer_norm", "normalized_shape", "[0]"});
+  for (const double bad : {-1.0, std::nan(""), std::numeric_limits<double>::infinity()}) {
+    check_error([&] { LayerNorm{5, {.eps = bad}}; }, {"layer_norm", "eps"});
+    check_error([&] { RMSNorm{5, {.eps = bad}}; }, {"rms_norm", "eps"});
+  }
+}
+
+TEST_CASE("gates by name") {
+  const Tensor x = tensor({3, 8}, 2.0, 1, DType::float32);
+  CHECK(same(Sequential{GLU{}}(x), glu(x)));
+  CHECK(same(Sequential{SwiGLU{}}(x), glu(x, math::SiLU{})));
+  CHECK(same(Sequential{GEGLU{}}(x), glu(x, math::GELU{})));
+  CHECK(same(Sequential{ReGLU{}}(x), glu(x, math::ReLU{})));
+  CHECK(same(Sequential{GLU{.act = math::LeakyReLU{0.2}}}(x), glu(x, math::LeakyReLU{0.2})));
+  check_error([] { Sequential{GLU{.drop_p = 1.5}}; }, {"glu", "drop_p", "[0, 1]"});
+  check_error(
+      [&] {
+        Sequential{Tanh{}, GLU{}}(tensor({3, 5}, 2.0, 1, DType::float32));
+      },
+      {"layer 1 of the model", "glu", "[3, 5]"});
+}
+
+TEST_CASE("a gate drops in train mode only, and counts as a module of torch's") {
+  Sequential model{Linear{6, 40}, SwiGLU{.drop_p = 0.5}, Linear{20, 2}};
+  model.set_generator(std::make_shared<Generator>(5));
+  CHECK(model.parameters().back().name == "3.bias");
+  const Tensor x = tensor({30, 6}, 2.0, 1, DType::float32);
+  Sequential gate{SwiGLU{.drop_p = 0.5}};
+  const Tensor halves = tensor({30, 40}, 2.0, 1, DType::float32);
+  const auto count = [&] {
+    const auto y = doubles(gate(halves));
+    return std::ranges::count(y, 0.0);
+  };
+  CHECK(count() > 200);
+  gate.eval();
+  CHECK(count() == 0);
+  CHECK(same(gate(halves), glu(halves, math::SiLU{})));
+}
+
+void check_training(Device device) {
+  manual_seed(3);
+  Sequential model = Sequential::parse(
+      "linear(2, 64) -> layer_norm(64) -> swiglu(drop_p=0.1) -> rms_norm(32) -> linear(32, 2) -> "
+      "log_softmax");
+  model.to(device);
+  AdamW optimizer{model.parameters(), {.lr = 0.01}};
+  std::vector<float> points;
+  std::vector<std::int64_t> labels;
+  for (int i = 0; i < 256; ++i) {
+    const double angle = 0.0245 * i, radius = i % 2 == 0 ? 1 : 2;
+    points.push_back(static_cast<float>(radius * std::cos(angle)));
+    points.push_back(static_cast<float>(radius * std::sin(angle)));
+    labels.push_back(i % 2);
+  }
+  const TensorDataset data{Tensor::from(points, {256, 2}), Tensor::from(labels, {256})};
+  Trainer trainer{model, NLLLoss{}, optimizer};
+  const auto reports =
+      trainer.fit(data, {.epochs = 40, .batch_size = 50, .max_grad_norm = 5, .progress = false});
+  CHECK(reports.back().loss < 0.1);
+  CHECK(*trainer.evaluate(data).accuracy > 0.98);
+}
+
+TEST_CASE("a model of norms, gates and log-probabilities learns") { check_training(Device::cpu()); }
+
+TEST_CASE("CUDA: a model of norms, gates and log-probabilities learns") {
+  if (has_gpu()) {
+    const auto fallbacks = fallback_count();
+    check_training(Device::cuda());
+    CHECK(fallback_count() == fallbacks);
+  }
+}
+
+}  // namespace
+}  // namespace sinter

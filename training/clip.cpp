@@ -1,0 +1,27 @@
+#include <utility>
+#include <vector>
+
+#include <sinter/kernels/ops.h>
+#include <sinter/training/clip.h>
+
+namespace sinter {
+
+Tensor clip_grad_norm(const Parameters& parameters, double max_norm) {
+  check(max_norm > 0, "clip_grad_norm: max_norm must be above 0, got ", max_norm);
+  lay_out_flat(parameters);
+  std::vector<Tensor> gradients;
+  for (GradientRun& run : gradient_runs(parameters)) {
+    gradients.push_back(std::move(run.gradients));
+  }
+  check(!gradients.empty(),
+        "clip_grad_norm: no parameter has a gradient; call tape.backward(loss) before it");
+  DType dtype = DType::float32;
+  for (const Tensor& gradient : gradients) {
+    dtype = gradient.dtype() == DType::float64 ? DType::float64 : dtype;
+  }
+  Tensor norm = Tensor::empty({}, dtype, gradients.front().device());
+  ops::clip_norm(gradients, norm, max_norm);
+  return norm;
+}
+
+}  // namespace sinter

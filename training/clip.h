@@ -1,0 +1,16 @@
+// Keeps gradients from being too large.
+#pragma once
+
+#include <sinter/layers/parameter.h>
+
+namespace sinter {
+
+/// Multiplies all gradients by min(1, max_norm / (norm + 1e-6)), where norm is the root of the sum
+/// of the squares of all their elements, as torch.nn.utils.clip_grad_norm_ does: between backward
+/// and the optimizer's step. Returns the norm as it was, a scalar on the parameters' device, in
+/// float64 for float64 gradients, else float32; the host waits for nothing, so a graph can hold it.
+/// A norm that is not finite spoils all gradients. Throws Error unless max_norm > 0 (infinity only
+/// measures), where no parameter has a gradient, and for parameters on different devices.
+Tensor clip_grad_norm(const Parameters& parameters, double max_norm);
+
+}  // namespace sinter
