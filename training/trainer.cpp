@@ -128,7 +128,8 @@ std::vector<EpochReport> Trainer::fit(const Dataset& data, const FitOptions& opt
   const auto total_steps =
       static_cast<double>(options.epochs) * static_cast<double>(loader.batches());
   const auto lr_at = [&](std::int64_t step) {
-    return options.schedule ? base_lr * options.schedule(static_cast<double>(step) / total_steps)
+    return options.schedule ? base_lr * options.schedule({static_cast<double>(step) / total_steps,
+                                                          step, step / loader.batches(), base_lr})
                             : optimizer_.lr();
   };
   step_.set_capture(options.capture);
@@ -137,7 +138,8 @@ std::vector<EpochReport> Trainer::fit(const Dataset& data, const FitOptions& opt
   const auto resident = step_.captures() ? resident_copy(data, device()) : nullptr;
   std::int64_t done_steps = 0;
   std::vector<EpochReport> reports;
-  const auto restore_lr = [&] { optimizer_.set_lr(base_lr); };
+  // Without a schedule the rate is the caller's to change, in on_epoch.
+  const auto restore_lr = [&] { optimizer_.set_lr(options.schedule ? base_lr : optimizer_.lr()); };
   try {
     for (std::int64_t epoch = 1; epoch <= options.epochs; ++epoch) {
       EpochReport report;

@@ -36,6 +36,14 @@ constexpr Row rows[] = {
     {"Adam", check_optimizer},
     {"AdamW", check_optimizer},
     {"clip_grad_norm", check_clip_grad_norm},
+    {"StepLR", check_schedule},
+    {"MultiStepLR", check_schedule},
+    {"ExponentialLR", check_schedule},
+    {"CosineAnnealingLR", check_schedule},
+    {"LinearLR", check_schedule},
+    {"OneCycleLR", check_schedule},
+    {"PolynomialLR", check_schedule},
+    {"CosineAnnealingWarmRestarts", check_schedule},
     {"train", check_training},
 };
 #undef SINTER_GOLDEN_ROW

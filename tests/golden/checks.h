@@ -47,6 +47,7 @@ template <class Loss>
 void check_pointwise_loss(const Case& c, const Setup& setup, Report& report);
 void check_optimizer(const Case& c, const Setup& setup, Report& report);
 void check_clip_grad_norm(const Case& c, const Setup& setup, Report& report);
+void check_schedule(const Case& c, const Setup& setup, Report& report);
 void check_training(const Case& c, const Setup& setup, Report& report);
 
 // What several checks need. -----------------------------------------------------------------------

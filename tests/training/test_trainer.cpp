@@ -158,7 +158,9 @@ TEST_CASE("a schedule scales the rate and leaves it as it was") {
   CHECK(asked == std::vector<double>{0, 0.25, 0.5, 0.75});
   CHECK(optimizer.lr() == 0.5);
 
-  const Schedule s = cosine(0.2, 0.1);
+  const auto s = [rate = cosine(0.2, 0.1)](double progress) {
+    return rate({.progress = progress});
+  };
   CHECK(s(0.0) == 0.0);
   CHECK(s(0.1) == doctest::Approx(0.5));
   CHECK(s(0.2) == doctest::Approx(1.0));

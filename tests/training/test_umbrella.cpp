@@ -38,7 +38,8 @@ using Public = std::tuple<
     // training
     Optimizer*, SGD*, Adam*, AdamW*, AdamWOptions*, Dataset*, Batch*, Subset*, TensorDataset*,
     InMemoryDataset*, InMemoryOptions*, DataLoader*, LoaderOptions*, datasets::Mnist*,
-    datasets::MnistOptions*, CapturedStep*, Trainer*, FitOptions*, EpochReport*, Evaluation*>;
+    datasets::MnistOptions*, CapturedStep*, TrainingTime*, SchedulePer*,
+    OneCycleOptions*, ReduceOnPlateauOptions*, ReduceOnPlateau*, Trainer*, FitOptions*, EpochReport*, Evaluation*>;
 // clang-format on
 static_assert(std::tuple_size_v<Public> > 60);
 
