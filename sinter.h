@@ -37,5 +37,6 @@
 #include <sinter/training/loader.h>
 #include <sinter/training/mnist.h>
 #include <sinter/training/optimizers.h>
+#include <sinter/training/rule_optimizers.h>
 #include <sinter/training/schedules.h>
 #include <sinter/training/trainer.h>

@@ -68,6 +68,8 @@ const Op<InOut, In, InOut, const SgdArgs&> sgd_update{"sgd_update", cpu::sgd_upd
                                                       CUDA(sgd_update)};
 const Op<InOut, In, InOut, InOut, const AdamArgs&> adam_update{"adam_update", cpu::adam_update,
                                                                CUDA(adam_update)};
+const Op<InOut, In, InOuts, const RuleArgs&> rule_update{"rule_update", cpu::rule_update,
+                                                         CUDA(rule_update)};
 const Op<InOuts, Out, double> clip_norm{"clip_norm", cpu::clip_norm, CUDA(clip_norm)};
 
 bool backward_is_grouped([[maybe_unused]] const Tensor& x, [[maybe_unused]] const Tensor& w) {
@@ -117,6 +119,7 @@ std::span<const OpInfo> table() {
                                 info(stack),
                                 info(sgd_update),
                                 info(adam_update),
+                                info(rule_update),
                                 info(clip_norm)};
   return rows;
 }

@@ -14,6 +14,7 @@
 #include <sinter/kernels/math/dropout.h>
 #include <sinter/kernels/math/losses.h>
 #include <sinter/kernels/math/optimizers.h>
+#include <sinter/kernels/math/update_rules.h>
 
 namespace sinter::ops {
 
@@ -60,6 +61,11 @@ struct UpdateArgs {
 };
 using SgdArgs = UpdateArgs<math::SgdConstants<double>>;
 using AdamArgs = UpdateArgs<math::AdamConstants<double>>;
+/// The same for any rule of kernels/math/update_rules.h.
+struct RuleArgs {
+  math::AnyRule rule;
+  Tensor live = {};
+};
 
 // Element-wise. ------------------------------------------------------------------------------
 
@@ -202,6 +208,8 @@ extern const Op<In, In, Out> gather_rows;
 extern const Op<InOut, In, InOut, const SgdArgs&> sgd_update;
 /// Parameters, gradients, mean and square.
 extern const Op<InOut, In, InOut, InOut, const AdamArgs&> adam_update;
+/// Parameters, gradients, and as many tensors of state as the rule has.
+extern const Op<InOut, In, InOuts, const RuleArgs&> rule_update;
 /// The root of the sum of the squares of all elements of all tensors, a scalar in float32 or
 /// float64, and every element times max_norm / (norm + 1e-6) where that is not above 1.
 extern const Op<InOuts, Out, double> clip_norm;

@@ -16,12 +16,12 @@ void check_lr(const std::string& who, double lr) {
   check(std::isfinite(lr) && lr >= 0, who, ": lr must be finite and at least 0, got ", lr);
 }
 
-void check_range(const std::string& who, const char* what, double value, double low, double high) {
-  check(value >= low && value < high, who, ": ", what, " must lie in [", low, ", ", high, "), got ",
-        value);
-}
-
 }  // namespace
+
+void Optimizer::check_range(const char* what, double value, double low, double high) const {
+  check(value >= low && value < high, name_, ": ", what, " must lie in [", low, ", ", high,
+        "), got ", value);
+}
 
 Optimizer::Optimizer(std::string name, Parameters parameters, double lr, int state_count)
     : name_(std::move(name)),
@@ -138,25 +138,18 @@ void Optimizer::count_step() {
   ++steps_;
 }
 
-template <class Constants>
-ops::UpdateArgs<Constants> Optimizer::args_of_step(
-    std::function<Constants(std::int64_t step, double lr)> constants) {
-  const Constants now = constants(steps_, lr_);
+Tensor Optimizer::live_constants(std::size_t bytes, WriteConstants write) {
   Graph* const graph = Graph::recording();
   if (graph == nullptr) {
-    return {now};
+    return {};
   }
   bool is_new = false;
   const std::uint64_t ahead = graph->advanced(this, static_cast<std::uint64_t>(steps_), is_new);
-  using Narrowed = decltype(math::narrowed(now));
-  return {now, graph->live(
-                   {static_cast<std::int64_t>(sizeof(Narrowed))}, DType::uint8,
-                   [this, ahead, constants = std::move(constants)](std::span<std::byte> to) {
-                     const double lr = coming_lrs_.size() >= ahead ? coming_lrs_[ahead - 1] : lr_;
-                     const Narrowed narrow =
-                         math::narrowed(constants(steps_ + static_cast<std::int64_t>(ahead), lr));
-                     std::memcpy(to.data(), &narrow, sizeof narrow);
-                   })};
+  return graph->live({static_cast<std::int64_t>(bytes)}, DType::uint8,
+                     [this, ahead, write = std::move(write)](std::span<std::byte> to) {
+                       const double lr = coming_lrs_.size() >= ahead ? coming_lrs_[ahead - 1] : lr_;
+                       write(steps_ + static_cast<std::int64_t>(ahead), lr, to);
+                     });
 }
 
 std::size_t Optimizer::index_of(const std::shared_ptr<Leaf>& leaf) const {
@@ -166,6 +159,9 @@ std::size_t Optimizer::index_of(const std::shared_ptr<Leaf>& leaf) const {
 }
 
 bool Optimizer::step_deferred() {
+  if (!updates_linears()) {
+    return false;
+  }
   // One group, and all of it for us: then nobody misses the gradients.
   std::shared_ptr<DeferredGradients> group;
   std::size_t fresh = 0;
@@ -227,6 +223,13 @@ bool Optimizer::step_deferred() {
   return true;
 }
 
+void Optimizer::update_linears(const std::vector<Tensor>&, const std::vector<Tensor>&,
+                               std::vector<Tensor>&, std::vector<Tensor>&, std::vector<Tensor>&,
+                               std::vector<Tensor>&) {
+  throw Error(
+      text(name_, ": it says that it updates Linears without their gradients, and does not"));
+}
+
 void Optimizer::step() {
   follow_parameters();
   if (step_deferred()) {
@@ -252,8 +255,8 @@ void Optimizer::step() {
 SGD::SGD(Parameters parameters, const SGDOptions& options)
     : Optimizer("SGD", std::move(parameters), options.lr, options.momentum != 0 ? 1 : 0),
       options_(options) {
-  check_range(name(), "momentum", options.momentum, 0, HUGE_VAL);
-  check_range(name(), "weight_decay", options.weight_decay, 0, HUGE_VAL);
+  check_range("momentum", options.momentum, 0, HUGE_VAL);
+  check_range("weight_decay", options.weight_decay, 0, HUGE_VAL);
   check(std::isfinite(options.dampening), "SGD: dampening must be finite, got ", options.dampening);
   check(!options.nesterov || (options.momentum > 0 && options.dampening == 0),
         "SGD: nesterov needs a momentum above 0 and no dampening");
@@ -282,12 +285,15 @@ Adam::Adam(Parameters parameters, const AdamOptions& options)
     : Adam("Adam", std::move(parameters), options) {}
 
 Adam::Adam(std::string name, Parameters parameters, const AdamOptions& options)
-    : Optimizer(std::move(name), std::move(parameters), options.lr, 2), options_(options) {
-  check_range(this->name(), "beta1", options.beta1, 0, 1);
-  check_range(this->name(), "beta2", options.beta2, 0, 1);
-  check_range(this->name(), "eps", options.eps, 0, HUGE_VAL);
-  check_range(this->name(), "weight_decay", options.weight_decay, 0, HUGE_VAL);
+    : Optimizer(std::move(name), std::move(parameters), options.lr, options.amsgrad ? 3 : 2),
+      options_(options) {
+  check_range("beta1", options.beta1, 0, 1);
+  check_range("beta2", options.beta2, 0, 1);
+  check_range("eps", options.eps, 0, HUGE_VAL);
+  check_range("weight_decay", options.weight_decay, 0, HUGE_VAL);
 }
+
+bool Adam::updates_linears() const { return !options_.amsgrad; }
 
 ops::AdamArgs Adam::args() {
   return args_of_step<math::AdamConstants<double>>([this](std::int64_t step, double lr) {
@@ -300,7 +306,14 @@ ops::AdamArgs Adam::args() {
 }
 
 void Adam::update(Tensor& values, const Tensor& gradients, std::vector<Tensor>& state) {
-  ops::adam_update(values, gradients, state[0], state[1], args());
+  const ops::AdamArgs of_step = args();
+  if (options_.amsgrad) {
+    // An amsgrad rule is these constants and nothing else, and so are its live ones.
+    ops::rule_update(values, gradients, state,
+                     {math::AmsgradRule<double>{of_step.constants}, of_step.live});
+  } else {
+    ops::adam_update(values, gradients, state[0], state[1], of_step);
+  }
 }
 
 void Adam::update_linears(const std::vector<Tensor>& dy, const std::vector<Tensor>& x,
@@ -311,6 +324,7 @@ void Adam::update_linears(const std::vector<Tensor>& dy, const std::vector<Tenso
 
 AdamW::AdamW(Parameters parameters, const AdamWOptions& options)
     : Adam("AdamW", std::move(parameters),
-           {options.lr, options.beta1, options.beta2, options.eps, options.weight_decay, true}) {}
+           {options.lr, options.beta1, options.beta2, options.eps, options.weight_decay, true,
+            options.amsgrad}) {}
 
 }  // namespace sinter

@@ -3,9 +3,12 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <sinter/kernels/math/optimizers.h>
@@ -51,17 +54,31 @@ class Optimizer {
   /// ops::linears_sgd_update.
   virtual void update_linears(const std::vector<Tensor>& dy, const std::vector<Tensor>& x,
                               std::vector<Tensor>& weights, std::vector<Tensor>& biases,
-                              std::vector<Tensor>& weight_state,
-                              std::vector<Tensor>& bias_state) = 0;
+                              std::vector<Tensor>& weight_state, std::vector<Tensor>& bias_state);
+  /// Whether it can.
+  virtual bool updates_linears() const { return false; }
   /// What an op wants for the step under way: constants(step, lr), or, in a graph under recording,
   /// where each replay finds those of its own step.
   template <class Constants>
   ops::UpdateArgs<Constants> args_of_step(
-      std::function<Constants(std::int64_t step, double lr)> constants);
+      std::function<Constants(std::int64_t step, double lr)> constants) {
+    const Constants now = constants(steps_, lr_);
+    using Narrowed = decltype(math::narrowed(now));
+    return {now, live_constants(sizeof(Narrowed),
+                                [constants = std::move(constants)](std::int64_t step, double lr,
+                                                                   std::span<std::byte> to) {
+                                  const Narrowed narrow = math::narrowed(constants(step, lr));
+                                  std::memcpy(to.data(), &narrow, sizeof narrow);
+                                })};
+  }
 
   const std::string& name() const { return name_; }
+  /// Throws Error unless low <= value < high.
+  void check_range(const char* what, double value, double low, double high) const;
 
  private:
+  using WriteConstants = std::function<void(std::int64_t step, double lr, std::span<std::byte> to)>;
+  Tensor live_constants(std::size_t bytes, WriteConstants write);
   bool is_laid_out() const;
   void follow_parameters();
   void count_step();
@@ -93,12 +110,13 @@ class SGD : public Optimizer {
   void update_linears(const std::vector<Tensor>& dy, const std::vector<Tensor>& x,
                       std::vector<Tensor>& weights, std::vector<Tensor>& biases,
                       std::vector<Tensor>& weight_state, std::vector<Tensor>& bias_state) override;
+  bool updates_linears() const override { return true; }
   ops::SgdArgs args();
 
   SGDOptions options_;
 };
 
-/// lr, beta1, beta2, eps, weight_decay (L2, or AdamW's where `decoupled`)
+/// lr, beta1, beta2, eps, weight_decay (L2, or AdamW's where `decoupled`), amsgrad
 using AdamOptions = math::AdamOptions;
 
 struct AdamWOptions {
@@ -107,6 +125,7 @@ struct AdamWOptions {
   double beta2 = 0.999;
   double eps = 1e-8;
   double weight_decay = 0.01;  ///< decoupled: taken from the parameter itself, times lr
+  bool amsgrad = false;        ///< by the largest square so far
 };
 
 /// Kingma and Ba, "Adam: a method for stochastic optimization", 2015.
@@ -123,6 +142,7 @@ class Adam : public Optimizer {
   void update_linears(const std::vector<Tensor>& dy, const std::vector<Tensor>& x,
                       std::vector<Tensor>& weights, std::vector<Tensor>& biases,
                       std::vector<Tensor>& weight_state, std::vector<Tensor>& bias_state) override;
+  bool updates_linears() const override;
   ops::AdamArgs args();
 
   AdamOptions options_;

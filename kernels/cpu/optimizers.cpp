@@ -48,6 +48,26 @@ void linears_adam_update(Ins dy, Ins x, InOuts weights, InOuts biases, InOuts we
                     args);
 }
 
+void rule_update(InOut p, In g, InOuts state, const ops::RuleArgs& args) {
+  const auto update = [&]<class T, class Rule>(T, const Rule& rule) {
+    parallel_shares(p->numel(), update_grain, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t i = begin; i < end; ++i) {
+        T of_element[Rule::states];
+        for (std::size_t k = 0; k < Rule::states; ++k) {
+          of_element[k] = state[k].template raw<T>()[i];
+        }
+        rule(p->raw<T>()[i], g->raw<T>()[i], of_element);
+        for (std::size_t k = 0; k < Rule::states; ++k) {
+          state[k].template raw<T>()[i] = of_element[k];
+        }
+      }
+    });
+  };
+  with_floating("rule_update", p->dtype(), [&]<class T>(T type) {
+    std::visit([&](const auto& rule) { update(type, rule); }, args.rule);
+  });
+}
+
 void clip_norm(InOuts tensors, Out norm, double max_norm) {
   double squares = 0;
   for (std::size_t k = 0; k < tensors.size(); ++k) {

@@ -224,6 +224,11 @@ template <class T>
 void adam_update(int device, T* p, const T* g, T* m, T* v, std::int64_t n,
                  const AdamUpdate& update);
 
+/// By a rule of kernels/math/update_rules.h, in float32.
+template <class T, class Rule>
+void rule_update(int device, T* p, const T* g, T* const (&state)[Rule::states], std::int64_t n,
+                 const Update<Rule>& update);
+
 /// What clip_norm has found out: on the device, zeros at first.
 struct Clipping {
   double* squares;  ///< of the tensors so far

@@ -50,6 +50,7 @@ void gather_rows(In rows, In indices, Out y);
 void stack(Ins x, Out y);
 void sgd_update(InOut p, In g, InOut momentum, const ops::SgdArgs& args);
 void adam_update(InOut p, In g, InOut m, InOut v, const ops::AdamArgs& args);
+void rule_update(InOut p, In g, InOuts state, const ops::RuleArgs& args);
 void clip_norm(InOuts tensors, Out norm, double max_norm);
 
 }  // namespace sinter::cuda

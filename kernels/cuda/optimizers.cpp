@@ -1,4 +1,6 @@
 // Parameter updates on CUDA tensors.
+#include <type_traits>
+#include <variant>
 #include <vector>
 
 #include <sinter/kernels/cuda/kernels.h>
@@ -22,6 +24,23 @@ void adam_update(InOut p, In g, InOut m, InOut v, const ops::AdamArgs& args) {
     adam_update(p->device().index, p->raw<T>(), g->raw<T>(), m->raw<T>(), v->raw<T>(), p->numel(),
                 update_of(args));
   });
+}
+
+void rule_update(InOut p, In g, InOuts state, const ops::RuleArgs& args) {
+  std::visit(
+      [&](const auto& rule) {
+        const auto update = update_of(ops::UpdateArgs(rule, args.live));
+        using Rule = std::remove_cvref_t<decltype(update.constants)>;
+        with_storage("rule_update", p->dtype(), [&]<class T>(T) {
+          T* of_rule[Rule::states];
+          for (std::size_t k = 0; k < Rule::states; ++k) {
+            of_rule[k] = state[k].template raw<T>();
+          }
+          rule_update<T, Rule>(p->device().index, p->raw<T>(), g->raw<T>(), of_rule, p->numel(),
+                               update);
+        });
+      },
+      args.rule);
 }
 
 void clip_norm(InOuts tensors, Out norm, double max_norm) {

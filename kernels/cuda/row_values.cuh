@@ -20,23 +20,42 @@ class RowValues {
   static constexpr int vectors = held;
   static constexpr int per_vector = width<T>;
 
-  /// Null: every element is `otherwise`.
-  __device__ RowValues(const T* x, std::int64_t columns, float otherwise = 0)
-      : x_(x), columns_(columns), otherwise_(otherwise) {
-    if constexpr (vectors > 0) {
+  /// What a row holds as it lies in memory, half the registers where elements are half as wide: to
+  /// be asked for long before it is needed.
+  class Coming {
+   public:
+    /// Null: nothing is asked for.
+    __device__ Coming(const T* x, std::int64_t columns) : x_(x) {
 #pragma unroll
       for (int v = 0; v < vectors; ++v) {
         if (x != nullptr && place(v) < columns) {
-          vector[v] = load(x + place(v));
-        } else {
+          raw_[v] = load_raw(x + place(v));
+        }
+      }
+    }
+
+   private:
+    friend class RowValues;
+    const T* x_;
+    uint4 raw_[vectors == 0 ? 1 : vectors] = {};
+  };
+
+  __device__ RowValues(const Coming& coming, std::int64_t columns, float otherwise = 0)
+      : x_(coming.x_), columns_(columns), otherwise_(otherwise) {
 #pragma unroll
-          for (float& value : vector[v].value) {
-            value = otherwise;
-          }
+    for (int v = 0; v < vectors; ++v) {
+      vector[v] = unpacked<T>(coming.raw_[v]);
+      if (x_ == nullptr) {
+#pragma unroll
+        for (float& value : vector[v].value) {
+          value = otherwise;
         }
       }
     }
   }
+  /// Null: every element is `otherwise`.
+  __device__ RowValues(const T* x, std::int64_t columns, float otherwise = 0)
+      : RowValues(Coming(x, columns), columns, otherwise) {}
 
   __device__ std::int64_t columns() const { return columns_; }
   /// The column at which a vector of this thread begins.
@@ -113,24 +132,28 @@ bool rows_on_vectors_of(std::int64_t columns, const P*... x) {
   return columns % width<T> == 0 && ((reinterpret_cast<std::uintptr_t>(x) % 16 == 0) && ...);
 }
 
+/// Vectors that a thread holds of a row at most: more elements than these do not stay in registers
+/// where a kernel works on several rows at once.
+template <class T>
+inline constexpr int most_vectors = 32 / width<T>;
+
 /// Calls f.template operator()<threads, vectors>() with what suits rows of so many columns.
 template <class T, class F>
 void with_row_values(std::int64_t columns, bool on_vectors, F f) {
+  constexpr int few = 16 / width<T>, most = most_vectors<T>;
   const std::int64_t vectors = columns / width<T>;
-  if (!on_vectors || vectors > 8 * 256) {
+  if (!on_vectors || vectors > most * 256) {
     with_team(columns, [&]<int threads>(std::integral_constant<int, threads>) {
       f.template operator()<threads, 0>();
     });
-  } else if (vectors <= 2 * 32) {
-    f.template operator()<32, 2>();
-  } else if (vectors <= 8 * 32) {
-    f.template operator()<32, 8>();
-  } else if (vectors <= 2 * 256) {
-    f.template operator()<256, 2>();
-  } else if (vectors <= 4 * 256) {
-    f.template operator()<256, 4>();
+  } else if (vectors <= few / 2 * 32) {
+    f.template operator()<32, few / 2>();
+  } else if (vectors <= most * 32) {
+    f.template operator()<32, most>();
+  } else if (vectors <= few * 256) {
+    f.template operator()<256, few>();
   } else {
-    f.template operator()<256, 8>();
+    f.template operator()<256, most>();
   }
 }
 

@@ -38,10 +38,13 @@ __device__ T from_float(float x) {
   return y;
 }
 
-/// From an address that is a multiple of 16.
+/// The 16 bytes at an address that is a multiple of 16, as they lie there.
 template <class T>
-__device__ Vector<T> load(const T* from) {
-  const uint4 raw = *reinterpret_cast<const uint4*>(from);
+__device__ uint4 load_raw(const T* from) {
+  return *reinterpret_cast<const uint4*>(from);
+}
+template <class T>
+__device__ Vector<T> unpacked(const uint4& raw) {
   const std::uint32_t words[4] = {raw.x, raw.y, raw.z, raw.w};
   Vector<T> v;
 #pragma unroll
@@ -58,6 +61,11 @@ __device__ Vector<T> load(const T* from) {
     }
   }
   return v;
+}
+
+template <class T>
+__device__ Vector<T> load(const T* from) {
+  return unpacked<T>(load_raw(from));
 }
 
 template <class T>

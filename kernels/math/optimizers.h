@@ -84,6 +84,7 @@ struct AdamOptions {
   double eps = 1e-8;
   double weight_decay = 0;
   bool decoupled = false;
+  bool amsgrad = false;  // by the largest square so far: see update_rules.h
 };
 
 template <class T>

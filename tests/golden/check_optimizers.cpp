@@ -8,6 +8,7 @@
 #include <sinter/layers/module.h>
 #include <sinter/training/clip.h>
 #include <sinter/training/optimizers.h>
+#include <sinter/training/rule_optimizers.h>
 
 namespace golden {
 namespace {
@@ -54,11 +55,11 @@ sinter::SGDOptions sgd_options(Arguments& args) {
 }
 
 template <class Options>
-Options adam_options(const std::string& name, Arguments& args) {
-  if (args.get("amsgrad", false)) {
-    throw NotYet(name + " with amsgrad");
-  }
+Options adam_options(Arguments& args) {
   Options o;
+  if constexpr (requires { o.amsgrad; }) {
+    o.amsgrad = args.get("amsgrad", o.amsgrad);
+  }
   const auto betas = args.get("betas", std::array{o.beta1, o.beta2});
   o.lr = args.get("lr", o.lr);
   o.beta1 = betas[0];
@@ -76,10 +77,28 @@ std::function<void()> make_optimizer(const std::string& name, Arguments& args,
     return stepping<sinter::SGD>(parameters, sgd_options(args));
   }
   if (name == "Adam") {
-    return stepping<sinter::Adam>(parameters, adam_options<sinter::AdamOptions>(name, args));
+    return stepping<sinter::Adam>(parameters, adam_options<sinter::AdamOptions>(args));
   }
   if (name == "AdamW") {
-    return stepping<sinter::AdamW>(parameters, adam_options<sinter::AdamWOptions>(name, args));
+    return stepping<sinter::AdamW>(parameters, adam_options<sinter::AdamWOptions>(args));
+  }
+  if (name == "NAdam") {
+    return stepping<sinter::NAdam>(parameters, adam_options<sinter::NAdamOptions>(args));
+  }
+  if (name == "RAdam") {
+    return stepping<sinter::RAdam>(parameters, adam_options<sinter::RAdamOptions>(args));
+  }
+  if (name == "RMSprop") {
+    sinter::RMSpropOptions o;
+    o.lr = args.get("lr", o.lr);
+    o.alpha = args.get("alpha", o.alpha);
+    o.momentum = args.get("momentum", o.momentum);
+    return stepping<sinter::RMSprop>(parameters, o);
+  }
+  if (name == "Adagrad") {
+    sinter::AdagradOptions o;
+    o.lr = args.get("lr", o.lr);
+    return stepping<sinter::Adagrad>(parameters, o);
   }
   throw NotYet(name);
 }

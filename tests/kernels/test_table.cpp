@@ -49,6 +49,7 @@ TEST_CASE("every op has a name of its own and a CPU kernel, which is the referen
                            "stack",
                            "sgd_update",
                            "adam_update",
+                           "rule_update",
                            "clip_norm"}) {
     CAPTURE(name);
     CHECK(names.contains(name));

@@ -91,6 +91,23 @@ TEST_CASE("CUDA: replayed steps give the bits of eager ones") {
   SUBCASE("AdamW") {
     same([](Parameters p) { return AdamW{std::move(p), {.lr = 0.01}}; });
   }
+  SUBCASE("amsgrad") {
+    same([](Parameters p) { return Adam{std::move(p), {.lr = 0.01, .amsgrad = true}}; });
+  }
+  SUBCASE("RMSprop with all that it has") {
+    same([](Parameters p) {
+      return RMSprop{std::move(p), {.lr = 0.005, .alpha = 0.9, .momentum = 0.5, .centered = true}};
+    });
+  }
+  SUBCASE("Adagrad, whose rate falls") {
+    same([](Parameters p) { return Adagrad{std::move(p), {.lr = 0.05, .lr_decay = 0.1}}; });
+  }
+  SUBCASE("NAdam, whose momentum grows") {
+    same([](Parameters p) { return NAdam{std::move(p), {.lr = 0.01}}; });
+  }
+  SUBCASE("RAdam, which divides from the sixth step on") {
+    same([](Parameters p) { return RAdam{std::move(p), {.lr = 0.01}}; });
+  }
   CHECK(fallback_count() == fallbacks);
 }
 

@@ -30,6 +30,21 @@ const std::vector<std::pair<const char*, Make>> every_optimizer{
      [](const Parameters& p) { return std::make_unique<Adam>(p, AdamOptions{.lr = 0.01}); }},
     {"AdamW",
      [](const Parameters& p) { return std::make_unique<AdamW>(p, AdamWOptions{.lr = 0.01}); }},
+    {"amsgrad",
+     [](const Parameters& p) {
+       return std::make_unique<Adam>(p, AdamOptions{.lr = 0.01, .amsgrad = true});
+     }},
+    {"RMSprop",
+     [](const Parameters& p) {
+       return std::make_unique<RMSprop>(
+           p, RMSpropOptions{.lr = 0.005, .alpha = 0.9, .momentum = 0.5, .centered = true});
+     }},
+    {"Adagrad",
+     [](const Parameters& p) { return std::make_unique<Adagrad>(p, AdagradOptions{.lr = 0.1}); }},
+    {"NAdam",
+     [](const Parameters& p) { return std::make_unique<NAdam>(p, NAdamOptions{.lr = 0.01}); }},
+    {"RAdam",
+     [](const Parameters& p) { return std::make_unique<RAdam>(p, RAdamOptions{.lr = 0.01}); }},
 };
 
 struct Problem {

@@ -36,7 +36,8 @@ using Public = std::tuple<
     RMSNorm*, RMSNormOptions*, Softmax*, LogSoftmax*, Softmin*, GLU*, GLUModule*, GatedLayer<math::SiLU>*,
     TensorFile*,
     // training
-    Optimizer*, SGD*, Adam*, AdamW*, AdamWOptions*, Dataset*, Batch*, Subset*, TensorDataset*,
+    Optimizer*, SGD*, Adam*, AdamW*, AdamWOptions*, RMSprop*, RMSpropOptions*, Adagrad*,
+    AdagradOptions*, NAdam*, NAdamOptions*, RAdam*, RAdamOptions*, Dataset*, Batch*, Subset*, TensorDataset*,
     InMemoryDataset*, InMemoryOptions*, DataLoader*, LoaderOptions*, datasets::Mnist*,
     datasets::MnistOptions*, CapturedStep*, TrainingTime*, SchedulePer*,
     OneCycleOptions*, ReduceOnPlateauOptions*, ReduceOnPlateau*, Trainer*, FitOptions*, EpochReport*, Evaluation*>;

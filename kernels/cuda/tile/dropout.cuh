@@ -113,6 +113,28 @@ class KeptBits {
     bits_[quad] = bits;
   }
 
+  /// Two quads side by side, of one draw where they are a group.
+  __device__ __forceinline__ void draw_pair(int quad, std::uint64_t element) {
+    const std::uint64_t index = mask_.first + element;
+    if (mask_.kind != Mask::Kind::lanes || index % 8 != 0) {
+      draw(quad, element);
+      draw(quad + 1, element + 4);
+      return;
+    }
+    const math::DropoutMask drawn{.seed = mask_.seed, .call = mask_.call, .step = step_};
+    const math::PhiloxWords words = drawn.group(index / 8);
+#pragma unroll
+    for (int q = 0; q < 2; ++q) {
+      std::uint32_t bits = 0;
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        const std::uint32_t lane = words.word[2 * q + i / 2] >> (i % 2 * 16) & 0xffffu;
+        bits |= lane >= mask_.threshold ? 1u << i : 0;
+      }
+      bits_[quad + q] = bits;
+    }
+  }
+
   __device__ __forceinline__ std::uint32_t operator[](int quad) const { return bits_[quad]; }
 
  private:

@@ -21,7 +21,7 @@ struct GluTask {
   tile::Mask mask;
 };
 
-// What a thread has of a row: a vector, or one element where rows do not lie on vectors.
+// What a thread has of a row: whole vectors, or one element where rows do not lie on them.
 template <class T, int count>
 struct Part {
   float value[count];
@@ -29,10 +29,13 @@ struct Part {
   __device__ static Part load_from(const T* from) {
     Part part;
     if constexpr (count > 1) {
-      const Vector<T> vector = load(from);
 #pragma unroll
-      for (int e = 0; e < count; ++e) {
-        part.value[e] = vector.value[e];
+      for (int first = 0; first < count; first += width<T>) {
+        const Vector<T> vector = load(from + first);
+#pragma unroll
+        for (int e = 0; e < width<T>; ++e) {
+          part.value[first + e] = vector.value[e];
+        }
       }
     } else {
       part.value[0] = to_float(*from);
@@ -41,12 +44,15 @@ struct Part {
   }
   __device__ void store_to(T* to) const {
     if constexpr (count > 1) {
-      Vector<T> vector;
 #pragma unroll
-      for (int e = 0; e < count; ++e) {
-        vector.value[e] = value[e];
+      for (int first = 0; first < count; first += width<T>) {
+        Vector<T> vector;
+#pragma unroll
+        for (int e = 0; e < width<T>; ++e) {
+          vector.value[e] = value[first + e];
+        }
+        store(to + first, vector);
       }
-      store(to, vector);
     } else {
       *to = from_float<T>(value[0]);
     }
@@ -103,7 +109,11 @@ __global__ void __launch_bounds__(block_threads)
 #pragma unroll
     for (int q = 0; q < quads; ++q) {
       kept.prepare(q, static_cast<std::uint64_t>(of_output + 4 * q));
-      kept.draw(q, static_cast<std::uint64_t>(of_output + 4 * q));
+    }
+    if constexpr (quads == 2) {
+      kept.draw_pair(0, static_cast<std::uint64_t>(of_output));
+    } else {
+      kept.draw(0, static_cast<std::uint64_t>(of_output));
     }
   }
   float slope[count];
@@ -138,8 +148,10 @@ void run(int device, const GluTask<T>& task) {
       check(cudaGetLastError(), "glu_kernel");
     }
   };
-  if (rows_on_vectors_of<T>(task.columns, task.x, task.dy, task.out)) {
-    launch.template operator()<width<T>>();
+  constexpr int of_thread = 8;  // a group of the mask
+  if (task.columns % of_thread == 0 &&
+      rows_on_vectors_of<T>(task.columns, task.x, task.dy, task.out)) {
+    launch.template operator()<of_thread>();
   } else {
     launch.template operator()<1>();
   }

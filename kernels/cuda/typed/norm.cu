@@ -18,6 +18,8 @@ __global__ void __launch_bounds__(row_block<threads>) norm_kernel(const NormForw
   }
   const float count = static_cast<float>(call.columns);
   const Values x(call.x + row * call.columns, call.columns);
+  const typename Values::Coming coming_weight(call.weight, call.columns);
+  const typename Values::Coming coming_bias(call.bias, call.columns);
   float mean = 0;
   if (call.mean != nullptr) {
     each_column([&](std::int64_t, float value) { mean += value; }, x);
@@ -32,7 +34,7 @@ __global__ void __launch_bounds__(row_block<threads>) norm_kernel(const NormForw
     }
     call.rstd[row] = rstd;
   }
-  const Values weight(call.weight, call.columns, 1), bias(call.bias, call.columns);
+  const Values weight(coming_weight, call.columns, 1), bias(coming_bias, call.columns);
   store_row(
       call.y + row * call.columns,
       [&](std::int64_t, float value, float w, float b) {
@@ -41,10 +43,23 @@ __global__ void __launch_bounds__(row_block<threads>) norm_kernel(const NormForw
       x, weight, bias);
 }
 
+// Two sums that a team finds out at once.
+struct Two {
+  float a, b;
+};
+__device__ Two operator+(const Two& x, const Two& y) { return {x.a + y.a, x.b + y.b}; }
+__device__ Two from_lane_xor(const Two& sums, int mask) {
+  return {__shfl_xor_sync(0xffffffffu, sums.a, mask), __shfl_xor_sync(0xffffffffu, sums.b, mask)};
+}
+
 // With g = w dy and n = (x - mean) rstd: dx = rstd (g - mean(g) - n mean(g n)), dw += n dy,
 // db += dy; without the mean of g where no mean was taken from x.
+// Two blocks a multiprocessor where a thread's part of a row is small enough.
 template <class T, int threads, int vectors>
-__global__ void __launch_bounds__(row_block<threads>)
+inline constexpr int least_blocks = threads == 256 && vectors* width<T> <= 16 ? 2 : 1;
+
+template <class T, int threads, int vectors>
+__global__ void __launch_bounds__(row_block<threads>, least_blocks<T, threads, vectors>)
     norm_backward_kernel(const NormBackward<T> call) {
   using Group = Team<threads>;
   using Values = RowValues<T, threads, vectors>;
@@ -56,21 +71,27 @@ __global__ void __launch_bounds__(row_block<threads>)
   constexpr int held = sums_columns ? vectors : 1;
   float dw[held][width<T>] = {}, db[held][width<T>] = {};
   const Values weight(call.weight, call.columns, 1);
+  // The next row is on its way while this one is worked on.
+  const auto coming = [&](const T* from, std::int64_t row) {
+    return typename Values::Coming(row < end ? from + row * call.columns : nullptr, call.columns);
+  };
+  auto next_x = coming(call.x, begin), next_dy = coming(call.dy, begin);
   for (std::int64_t row = begin; row < end; ++row) {
-    const Values x(call.x + row * call.columns, call.columns);
-    const Values dy(call.dy + row * call.columns, call.columns);
+    const Values x(next_x, call.columns), dy(next_dy, call.columns);
+    next_x = coming(call.x, row + 1);
+    next_dy = coming(call.dy, row + 1);
     const float mean = call.mean == nullptr ? 0 : call.mean[row];
     const float rstd = call.rstd[row];
-    float of_g = 0, of_g_n = 0;
+    Two sums{0, 0};  // of g, of g n
     each_column(
         [&](std::int64_t, float value, float grad, float w) {
           const float g = grad * w;
-          of_g += g;
-          of_g_n += g * ((value - mean) * rstd);
+          sums.a += g;
+          sums.b += g * ((value - mean) * rstd);
         },
         x, dy, weight);
-    of_g = call.mean == nullptr ? 0 : Group::sum(of_g) / count;
-    of_g_n = Group::sum(of_g_n) / count;
+    sums = Group::sum(sums);
+    const float of_g = call.mean == nullptr ? 0 : sums.a / count, of_g_n = sums.b / count;
     if (call.dx != nullptr) {
       store_row(
           call.dx + row * call.columns,

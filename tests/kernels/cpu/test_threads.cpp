@@ -316,6 +316,14 @@ class Runs {
       ops::adam_update(parameter, g, mean, square, math::adam_constants<double>({}, 0.5, 0.1));
       return Results{parameter, mean, square};
     });
+    add(ops::rule_update, [=] {
+      Tensor parameter = p.clone();
+      Results state{v.clone(), m.clone(), m.clone()};
+      ops::rule_update(
+          parameter, g, state,
+          {math::RmspropRule<double, true, true>{0.1, 0.9, 0.1, 1e-8, 0.01, 0.5}, Tensor{}});
+      return Results{parameter, state[0], state[1], state[2]};
+    });
     add(ops::clip_norm, [=] {
       Results tensors{p.clone(), g.clone()};
       Tensor norm = empty({});
