@@ -49,6 +49,8 @@ Tensor dropout(const Tensor& x, const DropoutOptions& options);
 void check_probability(const char* who, double p);
 /// Throws Error, in `who`'s name, where a parameter is outside its range.
 void check_activation(const char* who, const math::AnyActivation& act);
+/// Throws Error, in `who`'s name, for a shape without elements, and eps negative or not finite.
+void check_norm_options(const char* who, const Shape& normalized_shape, double eps);
 
 // Matrices. -------------------------------------------------------------------------------------
 
@@ -102,12 +104,13 @@ Tensor softmin(const Tensor& x, int dim = -1);
 
 /// (x - mean) / sqrt(variance + eps) * weight + bias, with mean and (biased) variance over the last
 /// dimensions, which are `normalized_shape` (Ba, Kiros and Hinton, "Layer normalization", 2016).
-/// weight and bias have that shape or are undefined. Statistics of 16-bit elements are float32.
+/// weight and bias have that shape or are undefined. Statistics of 16-bit elements are float32; on
+/// a GPU those of float32 are too, where squares overflow from 1e19 on.
 /// Throws Error for another shape of x and for eps that is negative or not finite.
 Tensor layer_norm(const Tensor& x, const Shape& normalized_shape, const Tensor& weight = {},
                   const Tensor& bias = {}, double eps = 1e-5);
 /// x / sqrt(mean of x^2 + eps) * weight, the same way (Zhang and Sennrich, "Root mean square layer
-/// normalization", 2019). Without `eps` it is the spacing of x's type at 1.
+/// normalization", 2019). Without `eps` it is the spacing at 1 of float32, or of float64 for it.
 Tensor rms_norm(const Tensor& x, const Shape& normalized_shape, const Tensor& weight = {},
                 std::optional<double> eps = std::nullopt);
 

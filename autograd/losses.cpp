@@ -13,19 +13,21 @@ bool is_label_type(DType dtype) {
 // `logits`: the shape of what the labels are of.
 void check_labels(const char* who, const Shape& logits, DType dtype, const Tensor& labels,
                   const Tensor& class_weights) {
-  check(logits[1] > 0, who, ": logits ", logits, " have no classes");
+  check(logits[1] > 0, who, ": an input ", logits, " has no classes");
   check(labels.defined(), who, ": the labels are undefined");
   const bool one_hot = labels.shape() == logits;
   check(is_label_type(labels.dtype()), who,
         ": labels must be class numbers of type int64, int32 or uint8, got ", labels.dtype(), " ",
         labels.shape(), one_hot ? ", which looks one-hot; take argmax(labels)" : "");
-  check(labels.shape() == Shape{logits[0]}, who, ": expected labels [", logits[0], "] for logits ",
-        logits, ", got ", labels.shape(),
+  check(labels.shape() == Shape{logits[0]}, who, ": expected labels [", logits[0],
+        "] for an input ", logits, ", got ", labels.shape(),
         one_hot ? ", which looks one-hot; class numbers are wanted" : "");
   check(!class_weights.defined() ||
             (class_weights.shape() == Shape{logits[1]} && class_weights.dtype() == dtype),
         who, ": class weights must be [", logits[1], "] of type ", dtype, ", got ",
         class_weights.dtype(), " ", class_weights.shape());
+  check(!class_weights.defined() || !needs_gradient(class_weights), who,
+        ": there is no gradient of class weights; detach() them");
 }
 
 }  // namespace

@@ -71,6 +71,8 @@ Tensor binary_cross_entropy_with_logits(const Tensor& x, const Tensor& target,
         who, ": pos_weight must be one number of type ", x.dtype(),
         " for each of the last dimension of ", x.shape(), ", got ", weight.dtype(), " ",
         weight.shape());
+  check(!weight.defined() || !needs_gradient(weight), who,
+        ": there is no gradient of pos_weight; detach() it");
   return pointwise_loss(who, x, target, Target::constant,
                         {math::BinaryCrossEntropy{}, options.reduction, x.numel()}, weight);
 }

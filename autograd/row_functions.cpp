@@ -29,30 +29,15 @@ Tensor softmax_of(const char* who, const Tensor& x, int dim, const ops::SoftmaxA
 
 DType statistics_type(DType of) { return of == DType::float64 ? DType::float64 : DType::float32; }
 
-double spacing_at_one(DType dtype) {
-  switch (dtype) {
-    case DType::float64:
-      return 0x1p-52;
-    case DType::float16:
-      return 0x1p-10;
-    case DType::bfloat16:
-      return 0x1p-7;
-    default:
-      return 0x1p-23;
-  }
-}
-
 void check_norm(const char* who, const Tensor& x, const Shape& normalized, double eps) {
   check_floating(who, x);
-  check(normalized.rank() >= 1 && normalized.numel() > 0, who,
-        ": normalized_shape must have a dimension and no empty one, got ", normalized);
+  check_norm_options(who, normalized, eps);
   bool fits = x.rank() >= normalized.rank();
   for (int d = 1; fits && d <= normalized.rank(); ++d) {
     fits = x.size(x.rank() - d) == normalized[normalized.rank() - d];
   }
   check(fits, who, ": expected an input whose last dimensions are ", normalized, ", got ",
         x.shape());
-  check(std::isfinite(eps) && eps >= 0, who, ": eps must be finite and at least 0, got ", eps);
 }
 
 void check_affine(const char* who, const char* what, const Tensor& x, const Shape& normalized,
@@ -74,9 +59,12 @@ Tensor norm(const char* who, const Tensor& x, const Shape& normalized, const Ten
   Tensor mean = centred ? Tensor::empty(rows, statistics_type(x.dtype()), x.device()) : Tensor{};
   Tensor rstd = Tensor::empty(rows, statistics_type(x.dtype()), x.device());
   ops::norm_forward(x, weight, bias, y, mean, rstd, eps);
+  // One leaf as both: each gradient needs a place of its own before they are added up.
+  const bool is_shared =
+      weight.defined() && weight.leaf() != nullptr && weight.leaf() == bias.leaf();
   if (recording) {
-    recording.finish(y, [x = Saved(x), weight = Saved(weight), mean, rstd,
-                         normalized](Backward& b) {
+    recording.finish(y, [x = Saved(x), weight = Saved(weight), mean, rstd, normalized,
+                         is_shared](Backward& b) {
       Tensor dx =
           b.needs(0) ? Tensor::empty(b.grad().shape(), b.grad().dtype(), rstd.device()) : Tensor{};
       Tensor none;
@@ -93,7 +81,13 @@ Tensor norm(const char* who, const Tensor& x, const Shape& normalized, const Ten
           run(dw, db);
         });
       };
-      if (b.needs(1)) {
+      if (is_shared && b.needs(1)) {
+        Tensor dw = Tensor::empty(normalized, b.grad().dtype(), rstd.device());
+        Tensor db = Tensor::empty(normalized, b.grad().dtype(), rstd.device());
+        run(dw, db);
+        b.give(1, dw);
+        b.give(2, db);
+      } else if (b.needs(1)) {
         b.write(1, normalized, [&](Tensor& dw, bool accumulate) {
           flags.accumulate_weight = accumulate;
           with_bias(dw);
@@ -110,6 +104,12 @@ Tensor norm(const char* who, const Tensor& x, const Shape& normalized, const Ten
 }
 
 }  // namespace
+
+void check_norm_options(const char* who, const Shape& normalized_shape, double eps) {
+  check(normalized_shape.rank() >= 1 && normalized_shape.numel() > 0, who,
+        ": normalized_shape must have a dimension and no empty one, got ", normalized_shape);
+  check(std::isfinite(eps) && eps >= 0, who, ": eps must be finite and at least 0, got ", eps);
+}
 
 Tensor softmax(const Tensor& x, int dim) { return softmax_of("softmax", x, dim, {}); }
 
@@ -129,8 +129,8 @@ Tensor layer_norm(const Tensor& x, const Shape& normalized_shape, const Tensor& 
 Tensor rms_norm(const Tensor& x, const Shape& normalized_shape, const Tensor& weight,
                 std::optional<double> eps) {
   check_floating("rms_norm", x);
-  return norm("rms_norm", x, normalized_shape, weight, {}, eps.value_or(spacing_at_one(x.dtype())),
-              false);
+  const double spacing = x.dtype() == DType::float64 ? 0x1p-52 : 0x1p-23;
+  return norm("rms_norm", x, normalized_shape, weight, {}, eps.value_or(spacing), false);
 }
 
 Tensor glu(const Tensor& x, const math::AnyActivation& gate, const DropoutOptions& dropout) {

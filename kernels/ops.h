@@ -182,8 +182,10 @@ extern const Op<In, In, Out, const SoftmaxArgs&> softmax_backward;
 /// absent. mean and rstd [rows] are float32, or float64 for float64 x. In order: x, weight, bias,
 /// y, mean, rstd, eps.
 extern const Op<In, In, In, Out, Out, Out, double> norm_forward;
-/// The gradients of x (or absent) and, set or added to, of weight and bias (or absent). In order:
-/// x, weight, mean (absent where none was taken), rstd, dy, dx, dw, db.
+/// With g = weight * dy and n = (x - mean) rstd: dx = rstd (g - mean of g - n mean of g n), where
+/// the mean of g counts only if one was taken from x; and, set or added to, the sums over rows of
+/// n dy for weight and of dy for bias. Each may be absent. In order: x, weight, mean (absent where
+/// none was taken), rstd, dy, dx, dw, db.
 extern const Op<In, In, In, In, In, Out, InOut, InOut, const WeightGradientFlags&> norm_backward;
 
 /// y = dropout(a * act(b)) for the two halves a and b of each row of x.

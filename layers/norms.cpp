@@ -1,5 +1,3 @@
-#include <cmath>
-
 #include <sinter/layers/norms.h>
 #include <sinter/layers/text_form.h>
 
@@ -7,12 +5,6 @@ namespace sinter {
 namespace {
 
 constexpr Initializer ones{1, 1}, zeros{0, 0};
-
-void check_options(const char* who, const Shape& normalized_shape, double eps) {
-  check(normalized_shape.rank() >= 1 && normalized_shape.numel() > 0, who,
-        ": normalized_shape must have a dimension and no empty one, got ", normalized_shape);
-  check(std::isfinite(eps) && eps >= 0, who, ": eps must be finite and at least 0, got ", eps);
-}
 
 // "4x7"
 std::string text_of(const Shape& shape) {
@@ -27,7 +19,7 @@ std::string text_of(const Shape& shape) {
 
 LayerNorm::LayerNorm(const Shape& normalized_shape, const LayerNormOptions& options)
     : normalized_shape_(normalized_shape), options_(options) {
-  check_options("layer_norm", normalized_shape, options.eps);
+  check_norm_options("layer_norm", normalized_shape, options.eps);
   if (options.elementwise_affine) {
     weight_ = Parameter(normalized_shape, ones);
     if (options.bias) {
@@ -59,7 +51,7 @@ std::string LayerNorm::text() const {
 
 RMSNorm::RMSNorm(const Shape& normalized_shape, const RMSNormOptions& options)
     : normalized_shape_(normalized_shape), options_(options) {
-  check_options("rms_norm", normalized_shape, options.eps.value_or(0));
+  check_norm_options("rms_norm", normalized_shape, options.eps.value_or(0));
   if (options.elementwise_affine) {
     weight_ = Parameter(normalized_shape, ones);
   }

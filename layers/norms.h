@@ -38,7 +38,7 @@ class LayerNorm : public Module {
 };
 
 struct RMSNormOptions {
-  std::optional<double> eps = std::nullopt;  ///< else the spacing of the elements' type at 1
+  std::optional<double> eps = std::nullopt;  ///< else 2^-23, for float64 2^-52
   bool elementwise_affine = true;            ///< a weight for each element of normalized_shape
 };
 

@@ -145,32 +145,33 @@ class Taker {
  public:
   Taker(const Call& call, std::string usage) : call_(call), usage_(std::move(usage)) {}
 
-  /// The argument of that name, or the next one without a name; or nullptr.
-  const Argument* find(std::string_view name, bool may_be_positional) {
-    for (const std::string_view wanted : {name, std::string_view()}) {
-      for (std::size_t i = 0; i < call_.arguments.size(); ++i) {
-        if (call_.arguments[i].name == wanted && !taken_.contains(i) &&
-            (!wanted.empty() || may_be_positional)) {
-          taken_.insert(i);
-          return &call_.arguments[i];
-        }
-      }
+  /// The argument of that name, or nullptr.
+  const Argument* find(std::string_view name) {
+    return take([&](const Argument& argument) { return argument.name == name; });
+  }
+  /// The same, or the next one without a name; a slot that is filled twice is an error.
+  const Argument* find_in_order(std::string_view name) {
+    const Argument* const named = find(name);
+    const Argument* const next =
+        take([](const Argument& argument) { return argument.name.empty(); });
+    if (named != nullptr && next != nullptr) {
+      call_.fail(next->at, usage_);
     }
-    return nullptr;
+    return named != nullptr ? named : next;
   }
   const Argument& need(std::string_view name) {
-    const Argument* const argument = find(name, true);
+    const Argument* const argument = find_in_order(name);
     if (argument == nullptr) {
       call_.fail(call_.at, usage_);
     }
     return *argument;
   }
-  double number(std::string_view name, double otherwise, bool may_be_positional = false) {
-    const Argument* const argument = find(name, may_be_positional);
-    return argument == nullptr ? otherwise : call_.number(*argument);
+  double number(std::string_view name, double otherwise) { return number(find(name), otherwise); }
+  double number_in_order(std::string_view name, double otherwise) {
+    return number(find_in_order(name), otherwise);
   }
   bool truth(std::string_view name, bool otherwise) {
-    const Argument* const argument = find(name, false);
+    const Argument* const argument = find(name);
     return argument == nullptr ? otherwise : call_.truth(*argument);
   }
   /// Fails for an argument that nobody asked for.
@@ -183,6 +184,20 @@ class Taker {
   }
 
  private:
+  template <class Fits>
+  const Argument* take(Fits fits) {
+    for (std::size_t i = 0; i < call_.arguments.size(); ++i) {
+      if (!taken_.contains(i) && fits(call_.arguments[i])) {
+        taken_.insert(i);
+        return &call_.arguments[i];
+      }
+    }
+    return nullptr;
+  }
+  double number(const Argument* argument, double otherwise) const {
+    return argument == nullptr ? otherwise : call_.number(*argument);
+  }
+
   const Call& call_;
   std::string usage_;
   std::set<std::size_t> taken_;
@@ -191,7 +206,7 @@ class Taker {
 void add_flatten(const Call& call, Sequential& model) {
   Taker taker(call, "flatten takes start_dim=N");
   int start_dim = 1;
-  if (const Argument* const argument = taker.find("start_dim", false)) {
+  if (const Argument* const argument = taker.find("start_dim")) {
     const std::int64_t dim = call.whole_number(*argument);
     if (dim < -Shape::max_rank || dim >= Shape::max_rank) {
       call.fail(argument->at, "expected a dimension, found " + argument->value);
@@ -213,7 +228,7 @@ void add_linear(const Call& call, Sequential& model) {
 
 void add_dropout(const Call& call, Sequential& model) {
   Taker taker(call, "dropout takes p=X");
-  const double p = taker.number("p", Dropout{}.p, true);
+  const double p = taker.number_in_order("p", Dropout{}.p);
   taker.finish();
   model.add(Dropout{.p = p});
 }
@@ -251,7 +266,7 @@ void add_rms_norm(const Call& call, Sequential& model) {
   Taker taker(call, "rms_norm takes (normalized_shape, eps=X, elementwise_affine=true)");
   const Shape shape = normalized_shape(call, taker.need("normalized_shape"));
   RMSNormOptions options;
-  if (const Argument* const eps = taker.find("eps", false)) {
+  if (const Argument* const eps = taker.find("eps")) {
     options.eps = call.number(*eps);
   }
   options.elementwise_affine = taker.truth("elementwise_affine", true);
@@ -270,7 +285,7 @@ void take_parameters(const Call& call, Taker& taker, A& act) {
   std::apply(
       [&](const auto&... field) {
         [[maybe_unused]] const auto set = [&](const auto& f) {
-          if (const Argument* const argument = taker.find(f.name, false)) {
+          if (const Argument* const argument = taker.find(f.name)) {
             act.*f.member = call.number(*argument);
           }
         };
@@ -284,16 +299,18 @@ void add_glu(const Call& call, Sequential& model) {
   Taker taker(call, "glu takes act=NAME, that activation's options by name, and drop_p=X");
   GLU layer;
   layer.drop_p = taker.number("drop_p", layer.drop_p);
-  if (const Argument* const name = taker.find("act", false)) {
-    bool known = false;
+  if (const Argument* const name = taker.find("act")) {
+    bool is_known = false;
+    std::string known;
     math::for_each_activation([&]<class A>() {
+      known += (known.empty() ? "" : ", ") + std::string(A::name);
       if (name->value == A::name) {
         layer.act = A{};
-        known = true;
+        is_known = true;
       }
     });
-    if (!known) {
-      call.fail(name->at, "unknown activation \"" + name->value + "\"");
+    if (!is_known) {
+      call.fail(name->at, "unknown activation \"" + name->value + "\" (known: " + known + ")");
     }
   }
   std::visit([&](auto& act) { take_parameters(call, taker, act); }, layer.act);

@@ -11,6 +11,7 @@
 #include <sinter/kernels/precision.h>
 #include <sinter/layers/losses.h>
 #include <sinter/layers/sequential.h>
+#include <sinter/layers/text_form.h>
 #include <sinter/runtime/graph.h>
 #include <sinter/runtime/log.h>
 #include <sinter/training/captured_step.h>
@@ -118,7 +119,7 @@ std::string CapturedStep::kind(const std::string& of_batch) {
   const Generator& generator = *model_.generator();
   std::string out = text(of_batch, "|", model_.text(), "|", static_cast<int>(matmul_precision()),
                          "|", static_cast<const void*>(&generator), " ", generator.seed(), " ",
-                         generator.next_call(), "|", max_grad_norm_.value_or(0));
+                         generator.next_call(), "|", shortest(max_grad_norm_.value_or(0)));
   detail::for_each_module(
       model_, [&](const std::string&, Module& module) { out += module.training() ? 't' : 'e'; });
   const auto add = [&out](const Tensor& tensor) {

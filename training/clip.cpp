@@ -1,3 +1,5 @@
+#include <algorithm>
+#include <iterator>
 #include <utility>
 #include <vector>
 
@@ -8,7 +10,10 @@ namespace sinter {
 
 Tensor clip_grad_norm(const Parameters& parameters, double max_norm) {
   check(max_norm > 0, "clip_grad_norm: max_norm must be above 0, got ", max_norm);
-  lay_out_flat(parameters);
+  Parameters scattered;
+  std::ranges::copy_if(parameters, std::back_inserter(scattered),
+                       [](const NamedParameter& p) { return p.state->flat == nullptr; });
+  lay_out_flat(scattered);
   std::vector<Tensor> gradients;
   for (GradientRun& run : gradient_runs(parameters)) {
     gradients.push_back(std::move(run.gradients));

@@ -57,6 +57,9 @@ Schedule step_lr(std::int64_t step_size, double gamma, SchedulePer per) {
 
 Schedule multi_step_lr(std::vector<std::int64_t> milestones, double gamma, SchedulePer per) {
   check_rate("multi_step_lr", "gamma", gamma);
+  for (const std::int64_t milestone : milestones) {
+    check_count("multi_step_lr", "a milestone", milestone);
+  }
   return [milestones = std::move(milestones), gamma, per](const TrainingTime& time) {
     const auto passed = std::ranges::count_if(milestones, [&](std::int64_t milestone) {
       return static_cast<double>(milestone) <= count(time, per);
@@ -124,9 +127,10 @@ Schedule one_cycle_lr(double max_lr, std::int64_t total_steps, const OneCycleOpt
   check(total_steps >= 2, "one_cycle_lr: total_steps must be at least 2, got ", total_steps);
   check(options.pct_start >= 0 && options.pct_start <= 1,
         "one_cycle_lr: pct_start must lie in [0, 1], got ", options.pct_start);
-  check(options.div_factor > 0 && options.final_div_factor > 0,
-        "one_cycle_lr: div_factor and final_div_factor must be above 0, got ", options.div_factor,
-        " and ", options.final_div_factor);
+  for (const double factor : {options.div_factor, options.final_div_factor}) {
+    check(std::isfinite(factor) && factor > 0,
+          "one_cycle_lr: div_factor and final_div_factor must be finite and above 0, got ", factor);
+  }
   const double last = static_cast<double>(total_steps - 1);
   const double top = options.pct_start * static_cast<double>(total_steps) - 1;
   const double first_lr = max_lr / options.div_factor;
@@ -156,6 +160,7 @@ ReduceOnPlateau::ReduceOnPlateau(Optimizer& optimizer, const ReduceOnPlateauOpti
         " and ", options.cooldown);
   check_rate("ReduceOnPlateau", "threshold", options.threshold);
   check_rate("ReduceOnPlateau", "min_lr", options.min_lr);
+  check_rate("ReduceOnPlateau", "eps", options.eps);
 }
 
 bool ReduceOnPlateau::is_better(double metric) const {

@@ -78,7 +78,8 @@ struct ReduceOnPlateauOptions {
   double eps = 1e-8;  ///< a reduction smaller than this is left out
 };
 
-/// Lowers the rate where a metric stops getting better: torch's ReduceLROnPlateau.
+/// Lowers the rate where a metric stops getting better: torch's ReduceLROnPlateau. It takes the
+/// place of a FitOptions::schedule, which would set the rate anew in each step.
 ///
 ///     ReduceOnPlateau plateau(optimizer, {.patience = 2});
 ///     trainer.fit(data, {.validation = &unseen, .on_epoch = [&](const EpochReport& report) {

@@ -116,6 +116,8 @@ void Trainer::run_captured(EpochRun& run, DataLoader& loader, const Dataset* res
 
 std::vector<EpochReport> Trainer::fit(const Dataset& data, const FitOptions& options) {
   check(options.epochs >= 0, "Trainer::fit: epochs must be at least 0, got ", options.epochs);
+  check(!options.max_grad_norm || *options.max_grad_norm > 0,
+        "Trainer::fit: max_grad_norm must be above 0, got ", options.max_grad_norm.value_or(0));
   model_.train();
   optimizer_.clear_gradients();  // what a run that ended with an error left
   DataLoader loader(data, {.batch_size = options.batch_size,
@@ -139,7 +141,11 @@ std::vector<EpochReport> Trainer::fit(const Dataset& data, const FitOptions& opt
   std::int64_t done_steps = 0;
   std::vector<EpochReport> reports;
   // Without a schedule the rate is the caller's to change, in on_epoch.
-  const auto restore_lr = [&] { optimizer_.set_lr(options.schedule ? base_lr : optimizer_.lr()); };
+  const auto restore_lr = [&] {
+    if (options.schedule) {
+      optimizer_.set_lr(base_lr);
+    }
+  };
   try {
     for (std::int64_t epoch = 1; epoch <= options.epochs; ++epoch) {
       EpochReport report;
@@ -166,9 +172,13 @@ std::vector<EpochReport> Trainer::fit(const Dataset& data, const FitOptions& opt
         print(report, options.epochs);
       }
       reports.push_back(report);
+      const double lr_before = optimizer_.lr();
       if (options.on_epoch && !options.on_epoch(report)) {
         break;
       }
+      check(!options.schedule || optimizer_.lr() == lr_before,
+            "Trainer::fit: on_epoch changed the learning rate to ", optimizer_.lr(),
+            ", but the schedule sets it anew in each step; give one of the two");
     }
   } catch (...) {
     restore_lr();

@@ -10,17 +10,19 @@
 namespace sinter::cpu {
 namespace {
 
-// Calls body(row) for each row; results do not depend on the cuts.
-template <class Body>
+// Calls body(row, room) for each row, with room of its thread's; results do not depend on the cuts.
+template <class Room, class Body>
 void for_each_row(std::int64_t rows, std::int64_t columns, Body body) {
   const std::int64_t grain =
       std::max<std::int64_t>(1, parallel_grain / 4 / std::max<std::int64_t>(columns, 1));
   parallel_shares(rows, grain, [&](std::int64_t begin, std::int64_t end) {
+    Room room;
     for (std::int64_t row = begin; row < end; ++row) {
-      body(row);
+      body(row, room);
     }
   });
 }
+struct NoRoom {};
 
 template <class T>
 double real(const T* x, std::int64_t i) {
@@ -33,7 +35,7 @@ void softmax(In x, Out y, const ops::SoftmaxArgs& args) {
   with_floating("softmax", x->dtype(), [&]<class T>(T) {
     const std::int64_t n = x->shape().last();
     const double sign = args.negated ? -1 : 1;
-    for_each_row(n == 0 ? 0 : x->numel() / n, n, [&](std::int64_t row) {
+    for_each_row<NoRoom>(n == 0 ? 0 : x->numel() / n, n, [&](std::int64_t row, NoRoom&) {
       const T* in = x->raw<T>() + row * n;
       T* out = y->raw<T>() + row * n;
       std::int64_t place = 0;
@@ -59,7 +61,7 @@ void softmax_backward(In y, In dy, Out dx, const ops::SoftmaxArgs& args) {
   with_floating("softmax_backward", y->dtype(), [&]<class T>(T) {
     const std::int64_t n = y->shape().last();
     const double sign = args.negated ? -1 : 1;
-    for_each_row(n == 0 ? 0 : y->numel() / n, n, [&](std::int64_t row) {
+    for_each_row<NoRoom>(n == 0 ? 0 : y->numel() / n, n, [&](std::int64_t row, NoRoom&) {
       const T* values = y->raw<T>() + row * n;
       const T* grads = dy->raw<T>() + row * n;
       double sum = 0;
@@ -80,7 +82,7 @@ void norm_forward(In x, In weight, In bias, Out y, Out mean, Out rstd, double ep
     const std::int64_t rows = rstd->numel(), n = rows == 0 ? 0 : x->numel() / rows;
     const T* w = weight->defined() ? weight->raw<T>() : nullptr;
     const T* b = bias->defined() ? bias->raw<T>() : nullptr;
-    for_each_row(rows, n, [&](std::int64_t row) {
+    for_each_row<NoRoom>(rows, n, [&](std::int64_t row, NoRoom&) {
       const T* in = x->raw<T>() + row * n;
       double center = 0;
       if (mean->defined()) {
@@ -105,7 +107,6 @@ void norm_forward(In x, In weight, In bias, Out y, Out mean, Out rstd, double ep
   });
 }
 
-// The formulas stand in kernels/cuda/typed/norm.cu.
 void norm_backward(In x, In weight, In mean, In rstd, In dy, Out dx, InOut dw, InOut db,
                    const ops::WeightGradientFlags& flags) {
   with_floating("norm_backward", x->dtype(), [&]<class T>(T) {
@@ -120,7 +121,7 @@ void norm_backward(In x, In weight, In mean, In rstd, In dy, Out dx, InOut dw, I
       return (real(in, row * n + j) - center(row)) * real(rstd->raw<T>(), row);
     };
     if (dx->defined()) {
-      for_each_row(rows, n, [&](std::int64_t row) {
+      for_each_row<NoRoom>(rows, n, [&](std::int64_t row, NoRoom&) {
         double of_g = 0, of_g_n = 0;
         for (std::int64_t j = 0; j < n; ++j) {
           const double g = real(grads, row * n + j) * (w == nullptr ? 1.0 : real(w, j));
@@ -197,44 +198,35 @@ void mask_row(const ops::ActivationArgs& args, std::int64_t begin, T* x, std::in
 void glu_forward(In x, Out y, const ops::ActivationArgs& args) {
   with_floating("glu_forward", x->dtype(), [&]<class T>(T) {
     const std::int64_t n = y->shape().last();
-    parallel_shares(y->shape().rows(),
-                    std::max<std::int64_t>(1, 8192 / std::max<std::int64_t>(n, 1)),
-                    [&](std::int64_t begin, std::int64_t end) {
-                      GateRow<T> gate;
-                      for (std::int64_t row = begin; row < end; ++row) {
-                        const T* a = x->raw<T>() + row * 2 * n;
-                        T* out = y->raw<T>() + row * n;
-                        compute_gate(args, a + n, n, gate, false);
-                        for (std::int64_t j = 0; j < n; ++j) {
-                          out[j] = a[j] * gate.value[static_cast<std::size_t>(j)];
-                        }
-                        mask_row(args, row * n, out, n);
-                      }
-                    });
+    for_each_row<GateRow<T>>(y->shape().rows(), n, [&](std::int64_t row, GateRow<T>& gate) {
+      const T* a = x->raw<T>() + row * 2 * n;
+      T* out = y->raw<T>() + row * n;
+      compute_gate(args, a + n, n, gate, false);
+      for (std::int64_t j = 0; j < n; ++j) {
+        out[j] = a[j] * gate.value[static_cast<std::size_t>(j)];
+      }
+      mask_row(args, row * n, out, n);
+    });
   });
 }
 
 void glu_backward(In x, In dy, Out dx, const ops::ActivationArgs& args) {
   with_floating("glu_backward", x->dtype(), [&]<class T>(T) {
     const std::int64_t n = dy->shape().last();
-    parallel_shares(dy->shape().rows(),
-                    std::max<std::int64_t>(1, 8192 / std::max<std::int64_t>(n, 1)),
-                    [&](std::int64_t begin, std::int64_t end) {
-                      GateRow<T> gate;
-                      std::vector<T> grad(static_cast<std::size_t>(n));
-                      for (std::int64_t row = begin; row < end; ++row) {
-                        const T* a = x->raw<T>() + row * 2 * n;
-                        T* out = dx->raw<T>() + row * 2 * n;
-                        std::copy_n(dy->raw<T>() + row * n, n, grad.begin());
-                        mask_row(args, row * n, grad.data(), n);
-                        compute_gate(args, a + n, n, gate, true);
-                        for (std::size_t j = 0; j < grad.size(); ++j) {
-                          const auto at = static_cast<std::int64_t>(j);
-                          out[n + at] = gate.slope[j] == 0 ? T(0) : grad[j] * a[at] * gate.slope[j];
-                          out[at] = grad[j] * gate.value[j];
-                        }
-                      }
-                    });
+    for_each_row<GateRow<T>>(dy->shape().rows(), n, [&](std::int64_t row, GateRow<T>& gate) {
+      const T* a = x->raw<T>() + row * 2 * n;
+      const T* grad = dy->raw<T>() + row * n;
+      T* out = dx->raw<T>() + row * 2 * n;
+      compute_gate(args, a + n, n, gate, true);
+      for (std::size_t j = 0; j < gate.value.size(); ++j) {
+        const auto at = static_cast<std::int64_t>(j);
+        out[n + at] = gate.slope[j] == 0 ? T(0) : grad[at] * a[at] * gate.slope[j];
+        out[at] = grad[at] * gate.value[j];
+      }
+      // Last, for what is dropped is 0 whatever the gate is.
+      mask_row(args, row * n, out, n);
+      mask_row(args, row * n, out + n, n);
+    });
   });
 }
 

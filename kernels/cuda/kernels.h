@@ -224,9 +224,9 @@ template <class T>
 void adam_update(int device, T* p, const T* g, T* m, T* v, std::int64_t n,
                  const AdamUpdate& update);
 
-/// By a rule of kernels/math/update_rules.h, in float32.
+/// By a rule of kernels/math/update_rules.h, in float32; `state` is as many tensors as it has.
 template <class T, class Rule>
-void rule_update(int device, T* p, const T* g, T* const (&state)[Rule::states], std::int64_t n,
+void rule_update(int device, T* p, const T* g, T* const* state, std::int64_t n,
                  const Update<Rule>& update);
 
 /// What clip_norm has found out: on the device, zeros at first.

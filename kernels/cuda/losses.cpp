@@ -21,21 +21,17 @@ LossPlace<T> place_of(const char* op, const Tensor& loss) {
   return {nullptr, loss.raw<float>()};
 }
 
-template <class T>
-const T* read_or_null(const In& tensor) {
-  return tensor->defined() ? tensor->raw<T>() : nullptr;
-}
-
 /// All but logits and their number.
 template <class T>
-CrossEntropy<T> call_of(const In& labels, const In& class_weights, const Out& loss, const Out& grad,
-                        const ops::CrossEntropyArgs& args, const FaultPlace& fault) {
+CrossEntropy<T> call_of(const char* op, const In& labels, const In& class_weights, const Out& loss,
+                        const Out& grad, const ops::CrossEntropyArgs& args,
+                        const FaultPlace& fault) {
   return {.logits = nullptr,
           .labels = {labels->address(), labels->dtype(), labels->numel()},
-          .class_weights = read_or_null<T>(class_weights),
+          .class_weights = raw_or_null<T>(*class_weights),
           .classes = 0,
-          .loss = place_of<T>("cross_entropy", *loss),
-          .grad = grad->defined() ? grad->raw<T>() : nullptr,
+          .loss = place_of<T>(op, *loss),
+          .grad = raw_or_null<T>(*grad),
           .reduction = args.reduction,
           .label_smoothing = args.label_smoothing,
           .ignore_index = args.ignore_index,
@@ -55,7 +51,8 @@ void cross_entropy(In logits, In labels, In class_weights, Out loss, Out grad,
                    const ops::CrossEntropyArgs& args) {
   const FaultPlace fault(logits->device());
   with_storage("cross_entropy", logits->dtype(), [&]<class T>(T) {
-    CrossEntropy<T> call = call_of<T>(labels, class_weights, loss, grad, args, fault);
+    CrossEntropy<T> call =
+        call_of<T>("cross_entropy", labels, class_weights, loss, grad, args, fault);
     call.logits = logits->raw<T>();
     call.classes = logits->shape().last();
     cross_entropy(logits->device().index, call);
@@ -68,8 +65,8 @@ void linear_cross_entropy(In x, In weight, In bias, In labels, In class_weights,
                           const ops::ActivationArgs& args) {
   if (tile::takes_head(*x, *weight)) {
     const FaultPlace fault(x->device());
-    CrossEntropy<float> call =
-        call_of<float>(labels, class_weights, loss, dlogits, loss_args, fault);
+    CrossEntropy<float> call = call_of<float>("linear_cross_entropy", labels, class_weights, loss,
+                                              dlogits, loss_args, fault);
     call.classes = weight->size(0);
     tile::linear_cross_entropy(x, weight, bias, kept, dx, call,
                                {*labels, *class_weights, *loss, *dlogits}, args);
@@ -87,7 +84,7 @@ void nll_loss(In x, In labels, In class_weights, Out loss, Out grad,
               const ops::CrossEntropyArgs& args) {
   const FaultPlace fault(x->device());
   with_storage("nll_loss", x->dtype(), [&]<class T>(T) {
-    CrossEntropy<T> call = call_of<T>(labels, class_weights, loss, grad, args, fault);
+    CrossEntropy<T> call = call_of<T>("nll_loss", labels, class_weights, loss, grad, args, fault);
     call.logits = x->raw<T>();
     call.classes = x->shape().last();
     nll_loss(x->device().index, call);
@@ -100,11 +97,11 @@ void pointwise_loss(In x, In target, In weight, Out loss, Out grad,
   with_storage("pointwise_loss", x->dtype(), [&]<class T>(T) {
     const PointwiseLoss<T> call{.x = x->raw<T>(),
                                 .target = target->raw<T>(),
-                                .weight = read_or_null<T>(weight),
+                                .weight = raw_or_null<T>(*weight),
                                 .columns = weight->defined() ? weight->numel() : 1,
                                 .n = x->numel(),
                                 .loss = place_of<T>("pointwise_loss", *loss),
-                                .grad = grad->defined() ? grad->raw<T>() : nullptr};
+                                .grad = raw_or_null<T>(*grad)};
     pointwise_loss(x->device().index, call, args);
   });
 }

@@ -4,14 +4,6 @@
 #include <sinter/kernels/cuda/types.h>
 
 namespace sinter::cuda {
-namespace {
-
-template <class T>
-auto* raw_or_null(const Tensor& tensor) {
-  return tensor.defined() ? tensor.raw<T>() : nullptr;
-}
-
-}  // namespace
 
 void softmax(In x, Out y, const ops::SoftmaxArgs& args) {
   with_storage("softmax", x->dtype(), [&]<class T>(T) {

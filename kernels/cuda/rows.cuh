@@ -26,33 +26,6 @@ void with_team(std::int64_t columns, F f) {
   }
 }
 
-/// A row of a matrix as its team sees it.
-template <class T, int threads>
-class Row {
- public:
-  __device__ Row(const T* x, std::int64_t columns) : x_(x), columns_(columns) {}
-
-  /// Calls f(j, its number) for each column j of this thread.
-  template <class F>
-  __device__ void each(F f) const {
-    for (std::int64_t j = Team<threads>::rank(); j < columns_; j += threads) {
-      f(j, to_float(x_[j]));
-    }
-  }
-  /// Any column, of any thread.
-  __device__ float operator[](std::int64_t j) const { return to_float(x_[j]); }
-  /// The largest number; -inf where there is none.
-  __device__ float largest() const {
-    float found = -INFINITY;
-    each([&](std::int64_t, float x) { found = fmaxf(found, x); });
-    return Team<threads>::all(found, [](float a, float b) { return fmaxf(a, b); });
-  }
-
- private:
-  const T* x_;
-  std::int64_t columns_;
-};
-
 /// e^(x - most). In float32 with what the difference loses by rounding, which would be an error of
 /// up to 40 units.
 template <class T>

@@ -21,4 +21,10 @@ auto with_storage(const char* op, DType dtype, Use use) {
   }
 }
 
+/// Null for an absent tensor.
+template <class T>
+T* raw_or_null(const Tensor& tensor) {
+  return tensor.defined() ? tensor.raw<T>() : nullptr;
+}
+
 }  // namespace sinter::cuda

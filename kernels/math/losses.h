@@ -2,7 +2,7 @@
 
 // Losses of one element against its target, each defined once, with PyTorch's definitions and
 // defaults: the value, and the slope by the element. Adding one is a struct here and its place in
-// AnyLoss, and a function in autograd/losses.h.
+// AnyLoss, a function in autograd/pointwise_losses.cpp, and a line in layers/losses.h.
 //
 // V is double, or what a GPU computes float32 with; `wide` says that a GPU takes double too, where
 // a square would overflow or there is no function to lose time with.
@@ -98,7 +98,7 @@ struct KLDivergence {
       return {t * (target - x), -t};
     }
     const V value = target * (log(target) - x);
-    return {select(target == splat<V>(0), splat<V>(0), value), -target};
+    return {select(target == splat<V>(0), unless_nan(x, splat<V>(0)), value), -target};
   }
 };
 

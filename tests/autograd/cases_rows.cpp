@@ -54,6 +54,10 @@ GradientCases row_cases() {
                            layer_norm(layer_norm(given, normalized, x[0]), normalized, x[0]));
                      },
                      {tensor(normalized)}});
+    cases.push_back({layer,
+                     of + ", one leaf as weight and bias",
+                     [=](Inputs x) { return weighted(layer_norm(x[0], normalized, x[1], x[1])); },
+                     {tensor({2, 3, 4}), tensor(normalized, 2.0, 5)}});
     cases.push_back({rms,
                      of,
                      [=](Inputs x) { return weighted(rms_norm(x[0], normalized, x[1], 1e-2)); },

@@ -215,6 +215,13 @@ TEST_CASE("pointwise losses of the wrong kind are one sentence") {
   check_error([&] { kl_div(x, learnt * 1.0); }, {"kl_div", "gradient of the target"});
   check_error([&] { binary_cross_entropy_with_logits(x, learnt * 1.0); },
               {"binary_cross_entropy_with_logits", "detach()"});
+  const Tensor weight = leaf({4}), labels = Tensor::zeros({3}, DType::int64);
+  check_error([&] { binary_cross_entropy_with_logits(x, t, {.pos_weight = weight}); },
+              {"pos_weight", "detach()"});
+  check_error([&] { cross_entropy(x, labels, {.class_weights = weight}); },
+              {"cross_entropy", "class weights", "detach()"});
+  check_error([&] { nll_loss(x, labels, {.class_weights = weight}); },
+              {"nll_loss", "class weights", "detach()"});
 }
 
 TEST_CASE("nll_loss of log-probabilities is cross entropy of logits") {
@@ -245,6 +252,7 @@ TEST_CASE(
   for (std::size_t i = 0; i < 4; ++i) {
     CHECK(losses[i] == doctest::Approx(wanted[i]).epsilon(1e-14));
   }
+  CHECK(std::isnan(kl_div(Tensor::from({std::nan("")}, {1}), Tensor::from({0.0}, {1})).item()));
   const Tensor logs = Tensor::from({-1e300, -1.0}, {1, 2});
   CHECK(kl_div(logs, Tensor::from({0.0, 1.0}, {1, 2}), {.reduction = Reduction::sum}).item() == 1);
 }

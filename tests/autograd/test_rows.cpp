@@ -59,6 +59,35 @@ TEST_CASE("a norm's rows have the moments that it gives them, however far from 0
                       {1, 1, 1, 1}) < 1e-15);
 }
 
+TEST_CASE("rms_norm's own eps is float32's for 16-bit types, as in PyTorch") {
+  for (const DType dtype : {DType::float32, DType::float16, DType::bfloat16}) {
+    CHECK(largest_error(doubles(rms_norm(Tensor::full({1, 4}, 0.0625, dtype), {4})), {1, 1, 1, 1}) <
+          1e-4);
+  }
+}
+
+TEST_CASE("what glu drops is 0, whatever the gate is, and so is its gradient") {
+  const double inf = std::numeric_limits<double>::infinity();
+  for (const double p : {0.5, 1.0}) {
+    Tensor x = Tensor::full({1, 64}, inf, DType::float64);
+    x.set_requires_grad();
+    Tape tape;
+    const Tensor y = glu(x, math::SiLU{}, {.p = p, .generator = std::make_shared<Generator>(9)});
+    tape.backward(sum(y));
+    const auto values = doubles(y), slopes = doubles(x.grad());
+    int dropped = 0;
+    for (std::size_t i = 0; i < 32; ++i) {
+      if (values[i] == 0) {
+        ++dropped;
+        CHECK(slopes[i] == 0);
+        CHECK(slopes[32 + i] == 0);
+      }
+    }
+    CHECK(dropped > 5);
+    CHECK((p < 1 || dropped == 32));
+  }
+}
+
 TEST_CASE("what glu drops is what a dropout behind it drops") {
   const Tensor x = tensor({6, 34});
   const auto dropped = [&](auto f) { return doubles(f(std::make_shared<Generator>(9))); };

@@ -146,6 +146,8 @@ TEST_CASE("errors point at the first thing that cannot be read") {
       {"flatten(start_dim=4294967297)", 19, "expected a dimension, found 4294967297"},
       {"relu(drop_p=0.1, drop_p=0.2)", 18, "drop_p is given twice"},
       {"linear(3, 4, bias=true, bias=false)", 25, "bias is given twice"},
+      {"linear(784, in_features=10)", 8, "linear takes (in_features, out_features"},
+      {"linear(3, 4, out_features=5)", 11, "linear takes (in_features, out_features"},
       {"layer_norm", 1, "layer_norm takes (normalized_shape"},
       {"layer_norm(4x)", 14, "expected a whole number, found \"\""},
       {"layer_norm(0)", 12, "expected sizes of at least 1"},
@@ -153,7 +155,7 @@ TEST_CASE("errors point at the first thing that cannot be read") {
       {"rms_norm(1x1x1x1x1x1x1)", 10, "expected sizes of at least 1"},
       {"rms_norm(4, bias=true)", 18, "rms_norm takes (normalized_shape"},
       {"softmax(1)", 9, "softmax takes no arguments"},
-      {"glu(act=gru)", 9, "unknown activation \"gru\""},
+      {"glu(act=gru)", 9, "unknown activation \"gru\" (known: sigmoid, "},
       {"glu(act=relu, alpha=1)", 21, "glu takes act=NAME"},
       {"swiglu(0.1)", 8, "swiglu takes drop_p=X"},
       {"relu(drop_p=0.1)x", 17, "expected \"->\" or the end"}};

@@ -84,6 +84,33 @@ TEST_CASE("CUDA: clip_grad_norm holds the norm of all gradients, and says what i
   }
 }
 
+// With a gap between the parameters that have gradients, and in 16-bit types.
+void check_runs(Device device) {
+  for (const DType dtype : {DType::float32, DType::float16, DType::bfloat16}) {
+    Sequential net = model();
+    static_cast<Linear&>(net[0]).bias().set_trainable(false);
+    net.to(dtype);
+    net.to(device);
+    backward(net, 1);
+    CHECK(gradient_runs(net.parameters()).size() == 2);
+    const double before = norm_of_gradients(net.parameters());
+    const double rounding = dtype == DType::float32 ? 1e-6 : 0.01;
+    CHECK(clip_grad_norm(net.parameters(), 0.05).to(DType::float64).item() ==
+          doctest::Approx(before).epsilon(1e-5));
+    CHECK(norm_of_gradients(net.parameters()) == doctest::Approx(0.05).epsilon(10 * rounding));
+  }
+}
+
+TEST_CASE("clip_grad_norm over gradients that do not lie side by side") {
+  check_runs(Device::cpu());
+}
+
+TEST_CASE("CUDA: clip_grad_norm over gradients that do not lie side by side") {
+  if (has_gpu()) {
+    check_runs(Device::cuda());
+  }
+}
+
 TEST_CASE("frozen parameters have no part in the norm") {
   Sequential net = model();
   static_cast<Linear&>(net[0]).weight().set_trainable(false);

@@ -123,7 +123,7 @@ TEST_CASE("CUDA: a Trainer that replays gives the bits of one that does not") {
         on_device ? data.to(Device::cuda()) : data, {.epochs = 3,
                                                      .batch_size = 16,
                                                      .validation = &data,
-                                                     .schedule = cosine(0.1),
+                                                     .schedule = warm_up(7, step_lr(1, 0.5)),
                                                      .capture = capture,
                                                      .progress = false});
     std::vector<double> numbers;

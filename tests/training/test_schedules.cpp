@@ -78,6 +78,11 @@ TEST_CASE("ReduceOnPlateau waits, lowers, rests, and stops at the bottom") {
   }
   CHECK(optimizer.lr() == 0.2);
 
+  ReduceOnPlateau absolute(optimizer,
+                           {.factor = 0.5, .patience = 0, .threshold = 0.5, .relative = false});
+  CHECK((absolute.step(100), absolute.step(99.4), optimizer.lr()) == 0.2);
+  CHECK((absolute.step(99), optimizer.lr()) == 0.1);
+  optimizer.set_lr(0.2);
   ReduceOnPlateau rising(optimizer, {.maximise = true, .factor = 0.5, .patience = 0});
   CHECK((rising.step(-2), rising.step(-1), optimizer.lr()) == 0.2);
   CHECK((rising.step(-1.5), optimizer.lr()) == 0.1);
@@ -99,10 +104,32 @@ TEST_CASE("a plateau in on_epoch changes the rate of the epochs that follow") {
   CHECK(optimizer.lr() == 0.125);
 }
 
+TEST_CASE("a plateau beside a schedule is refused, for it would change nothing") {
+  Sequential model{Linear{2, 2}};
+  SGD optimizer{model.parameters(), {.lr = 0.5}};
+  ReduceOnPlateau plateau(optimizer, {.factor = 0.5, .patience = 0});
+  check_refused(
+      [&] {
+        Trainer{model, CrossEntropyLoss{}, optimizer}.fit(some_data(),
+                                                          {.epochs = 3,
+                                                           .batch_size = 10,
+                                                           .schedule = step_lr(1),
+                                                           .progress = false,
+                                                           .on_epoch = [&](const EpochReport&) {
+                                                             plateau.step(1);
+                                                             return true;
+                                                           }});
+      },
+      {"on_epoch", "schedule", "one of the two"});
+  CHECK(optimizer.lr() == 0.5);
+}
+
 TEST_CASE("schedules refuse what makes no sense") {
   check_refused([] { step_lr(0); }, {"step_lr", "step_size", "0"});
   check_refused([] { step_lr(1, std::nan("")); }, {"step_lr", "gamma"});
   check_refused([] { multi_step_lr({1}, -1); }, {"multi_step_lr", "gamma"});
+  check_refused([] { multi_step_lr({-1}); }, {"multi_step_lr", "milestone", "-1"});
+  check_refused([] { one_cycle_lr(0.1, 9, {.div_factor = HUGE_VAL}); }, {"div_factor"});
   check_refused([] { exponential_lr(HUGE_VAL); }, {"exponential_lr", "gamma"});
   check_refused([] { linear_lr(-1); }, {"linear_lr", "start_factor"});
   check_refused([] { polynomial_lr(0); }, {"polynomial_lr", "total_iters"});
@@ -116,4 +143,5 @@ TEST_CASE("schedules refuse what makes no sense") {
   SGD optimizer{model.parameters()};
   check_refused([&] { ReduceOnPlateau(optimizer, {.factor = 1}); }, {"factor", "(0, 1)"});
   check_refused([&] { ReduceOnPlateau(optimizer, {.patience = -1}); }, {"patience"});
+  check_refused([&] { ReduceOnPlateau(optimizer, {.eps = std::nan("")}); }, {"eps"});
 }

@@ -94,7 +94,7 @@ TEST_CASE("fit holds gradients to max_grad_norm") {
   CHECK(first_step({}) > 0.1);
   CHECK(first_step(0.01) == doctest::Approx(0.01).epsilon(1e-3));
   CHECK(sentence_of([&] { first_step(-1.0); }) ==
-        "CapturedStep: max_grad_norm must be above 0, got -1");
+        "Trainer::fit: max_grad_norm must be above 0, got -1");
 }
 
 TEST_CASE("a run learns, validates and repeats itself bit for bit") {

@@ -7,7 +7,7 @@
 #include <sinter/kernels/cuda/kernels.h>
 #include <sinter/kernels/cuda/last_block.cuh>
 #include <sinter/kernels/cuda/loss_place.cuh>
-#include <sinter/kernels/cuda/rows.cuh>
+#include <sinter/kernels/cuda/row_values.cuh>
 #include <sinter/kernels/cuda/sums.cuh>
 
 namespace sinter::cuda {
@@ -24,18 +24,20 @@ struct Rows : LabelledRows<T> {
 // class weights w and smoothing s over C classes: loss = (1 - s) w_t (-l_t) + s / C * sum_c w_c
 // (-l_c), as torch defines it.
 template <class T, int threads>
-__device__ float loss_of_row(const Rows<T>& rows, const Row<T, threads>& x, std::int64_t label,
-                             float scale, T* grad) {
+__device__ float loss_of_row(const Rows<T>& rows, const RowValues<T, threads, 0>& x,
+                             std::int64_t label, float scale, T* grad) {
   using Group = Team<threads>;
-  const float most = x.largest();
-  float below = 0, largest = 0, weights = 0;
-  x.each([&](std::int64_t j, float value) {
-    below += value == most ? 0.0f : exp_below<T>(value, most);
-    largest += value == most ? 1.0f : 0.0f;
-    weights += rows.smooth == 0 ? 0.0f : rows.weight(j);
-  });
-  const float rest = rest_of(most, Group::sum(below), Group::sum(largest));
-  const float of_label = x[label];
+  const float most = largest(x, 1);
+  float below = 0, of_largest = 0, weights = 0;
+  each_column(
+      [&](std::int64_t j, float value) {
+        below += value == most ? 0.0f : exp_below<T>(value, most);
+        of_largest += value == most ? 1.0f : 0.0f;
+        weights += rows.smooth == 0 ? 0.0f : rows.weight(j);
+      },
+      x);
+  const float rest = rest_of(most, Group::sum(below), Group::sum(of_largest));
+  const float of_label = x.read(label);
   const float others = others_of(most, rest, of_label);
   const float log_sum = log1pf(rest);
   const float sharp = rows.sharp * rows.weight(label);
@@ -43,16 +45,19 @@ __device__ float loss_of_row(const Rows<T>& rows, const Row<T, threads>& x, std:
   if (rows.smooth != 0) {
     weights = Group::sum(weights);
     float all = 0;
-    x.each(
-        [&](std::int64_t j, float value) { all += rows.weight(j) * (log_sum - (value - most)); });
+    each_column(
+        [&](std::int64_t j, float value) { all += rows.weight(j) * (log_sum - (value - most)); },
+        x);
     loss += rows.smooth * Group::sum(all);
   }
   if (grad != nullptr) {
     const RowSlope slope(rest, others, weights, sharp, rows.smooth, scale);
-    x.each([&](std::int64_t j, float value) {
-      const float weight = rows.smooth == 0 ? 0.0f : rows.weight(j);
-      grad[j] = from_float<T>(slope.beside(exp_below<T>(value, most), weight));
-    });
+    each_column(
+        [&](std::int64_t j, float value) {
+          const float weight = rows.smooth == 0 ? 0.0f : rows.weight(j);
+          grad[j] = from_float<T>(slope.beside(exp_below<T>(value, most), weight));
+        },
+        x);
     if (label % threads == Group::rank()) {  // by the thread that has just written there
       const float weight = rows.smooth == 0 ? 0.0f : rows.weight(label);
       grad[label] = from_float<T>(slope.at_label(exp_below<T>(of_label, most), weight));
@@ -97,14 +102,14 @@ __global__ void __launch_bounds__(row_block<threads>) cross_entropy_kernel(const
   for (std::int64_t k = 0; k < rows.rows_of_team && k < room; ++k) {
     const std::int64_t row = begin + k;
     const std::int64_t label = rows.labels[row];
-    const Row<T, threads> logits(call.logits + row * call.classes, call.classes);
+    const RowValues<T, threads, 0> logits(call.logits + row * call.classes, call.classes);
     T* const grad = call.grad == nullptr ? nullptr : call.grad + row * call.classes;
     const bool is_bad = rows.is_bad(label);
     float loss = 0;
     if (label != call.ignore_index && !is_bad) {
       loss = loss_of_row(rows, logits, label, static_cast<float>(scale), grad);
     } else if (grad != nullptr) {
-      logits.each([&](std::int64_t j, float) { grad[j] = from_float<T>(0.0f); });
+      each_column([&](std::int64_t j, float) { grad[j] = from_float<T>(0.0f); }, logits);
     }
     if (is_bad) {
       bad = bad == no_position ? row : bad;

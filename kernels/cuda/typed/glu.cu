@@ -124,8 +124,8 @@ __global__ void __launch_bounds__(block_threads)
     if (is_backward) {
       const float grad = keeps ? dy.value[e] * task.mask.scale : 0.0f;
       const float of_gate = slope[e] == 0 ? 0.0f : grad * a.value[e] * slope[e];
-      a.value[e] = grad * b.value[e];
-      b.value[e] = of_gate;
+      a.value[e] = keeps ? grad * b.value[e] : 0.0f;  // whatever the gate is
+      b.value[e] = keeps ? of_gate : 0.0f;
     } else {
       a.value[e] = keeps ? a.value[e] * b.value[e] * task.mask.scale : 0.0f;
     }

@@ -52,8 +52,6 @@ __device__ Two from_lane_xor(const Two& sums, int mask) {
   return {__shfl_xor_sync(0xffffffffu, sums.a, mask), __shfl_xor_sync(0xffffffffu, sums.b, mask)};
 }
 
-// With g = w dy and n = (x - mean) rstd: dx = rstd (g - mean(g) - n mean(g n)), dw += n dy,
-// db += dy; without the mean of g where no mean was taken from x.
 // Two blocks a multiprocessor where a thread's part of a row is small enough.
 template <class T, int threads, int vectors>
 inline constexpr int least_blocks = threads == 256 && vectors* width<T> <= 16 ? 2 : 1;

@@ -39,7 +39,7 @@ struct Updated : Anywhere {
 }  // namespace
 
 template <class T, class Rule>
-void rule_update(int device, T* p, const T* g, T* const (&state)[Rule::states], std::int64_t n,
+void rule_update(int device, T* p, const T* g, T* const* state, std::int64_t n,
                  const Update<Rule>& update) {
   Updated<Rule> body;
   body.update = update;
@@ -51,10 +51,9 @@ void rule_update(int device, T* p, const T* g, T* const (&state)[Rule::states], 
   run_pass<NoMask, T>(device, streams, body, {});
 }
 
-#define SINTER_RULE(...)                                                                       \
-  template void rule_update(int, SINTER_STORAGE*, const SINTER_STORAGE*,                       \
-                            SINTER_STORAGE* const(&)[math::__VA_ARGS__::states], std::int64_t, \
-                            const Update<math::__VA_ARGS__>&);
+#define SINTER_RULE(...)                                                                         \
+  template void rule_update(int, SINTER_STORAGE*, const SINTER_STORAGE*, SINTER_STORAGE* const*, \
+                            std::int64_t, const Update<math::__VA_ARGS__>&);
 SINTER_RULE(MomentsRule<float>)
 SINTER_RULE(AmsgradRule<float>)
 SINTER_RULE(RmspropRule<float, false, false>)

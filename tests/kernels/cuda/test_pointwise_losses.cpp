@@ -56,10 +56,9 @@ std::string wrong(const LossCase& c, std::int64_t n, Reduction reduction, std::i
   ops::pointwise_loss(x_there.tensor, target_there.tensor, weight_there, loss.tensor, grad.tensor,
                       args);
   ops::pointwise_loss(x_there.tensor, target_there.tensor, weight_there, alone.tensor, none, args);
-  // Terms of a cross entropy may cancel, in sums and slopes.
+  // The two terms of a cross entropy's slope may cancel.
   const double beside = c.roundings > 1 ? 2 * args.scale : 0;
-  const double beside_sum = c.roundings > 1 ? (args.each ? 2 : 2 * args.scale * double(n)) : 0;
-  return off(loss.values(), wanted_loss.to_vector<double>(), c.roundings, beside_sum) +
+  return off(loss.values(), wanted_loss.to_vector<double>(), c.roundings) +
          off(grad.values(), wanted_grad.to_vector<double>(), c.roundings, beside) +
          unlike(alone.values(), loss.values()) + loss.damage() + grad.damage();
 }
@@ -88,6 +87,24 @@ TEST_CASE_TEMPLATE("CUDA: losses of elements and their gradients", T, float, flo
   }
 }
 
+TEST_CASE("CUDA: losses where a logit is sure, and targets at their ends") {
+  if (!has_gpu()) {
+    return;
+  }
+  const Fallback none(FallbackPolicy::error);
+  const std::vector<float> x{40, -40, 40, -40, 12, -12, 0, 3}, t{1, 0, 0, 1, 1, 0, 0, 1};
+  for (const LossCase* c : {&loss_cases[5], &loss_cases[6]}) {
+    const ops::PointwiseLossArgs each(c->loss, Reduction::none, 8);
+    Tensor loss = poisoned<float>({8}), grad = poisoned<float>({8});
+    Tensor wanted = Tensor::zeros({8}, DType::float64), slopes = Tensor::zeros({8}, DType::float64);
+    ops::pointwise_loss(in_float64(x, {8}), in_float64(t, {8}), Tensor{}, wanted, slopes, each);
+    ops::pointwise_loss(upload(x), upload(t), Tensor{}, loss, grad, each);
+    CAPTURE(c->name);
+    CHECK(off(download<float>(loss), wanted.to_vector<double>(), 8) == "");
+    CHECK(off(download<float>(grad), slopes.to_vector<double>(), 8) == "");
+  }
+}
+
 TEST_CASE("CUDA: the mean of large squares does not overflow in between, and NaN stays") {
   if (!has_gpu()) {
     return;
@@ -102,6 +119,9 @@ TEST_CASE("CUDA: the mean of large squares does not overflow in between, and NaN
   for (const LossCase& c : loss_cases) {
     CAPTURE(c.name);
     ops::pointwise_loss(filled<float>({8}, not_a_number), filled<float>({8}, 1), Tensor{}, loss,
+                        grad, {c.loss, Reduction::mean, 8});
+    CHECK(std::isnan(loss.item()));
+    ops::pointwise_loss(filled<float>({8}, not_a_number), filled<float>({8}, 0), Tensor{}, loss,
                         grad, {c.loss, Reduction::mean, 8});
     CHECK(std::isnan(loss.item()));
   }
