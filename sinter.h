@@ -14,6 +14,7 @@
 #include <sinter/layers/losses.h>
 #include <sinter/layers/module.h>
 #include <sinter/layers/norms.h>
+#include <sinter/layers/residual.h>
 #include <sinter/layers/safetensors.h>
 #include <sinter/layers/sequential.h>
 #include <sinter/layers/softmax.h>

@@ -3,8 +3,8 @@
 
 namespace sinter {
 
-std::string label_sentence(const Fault& fault, bool has_zero) {
-  return text("cross_entropy: label ", fault.value, " at row ", fault.position, " is outside [0, ",
+std::string label_sentence(const char* who, const Fault& fault, bool has_zero) {
+  return text(who, ": label ", fault.value, " at row ", fault.position, " is outside [0, ",
               fault.bound, ") for ", fault.bound, " classes",
               fault.value == fault.bound && !has_zero ? "; labels start at 0" : "");
 }

@@ -14,9 +14,8 @@ struct Fault {
   std::int64_t bound = 0;
 };
 
-/// Of a label of cross_entropy; `has_zero`: among the labels there is a 0, so they do not count
-/// from 1.
-std::string label_sentence(const Fault& fault, bool has_zero);
+/// Of a label of a loss; `has_zero`: among the labels there is a 0, so they do not count from 1.
+std::string label_sentence(const char* who, const Fault& fault, bool has_zero);
 /// Of an index of gather_rows or gather_normalise.
 std::string index_sentence(const char* op, const Fault& fault);
 

@@ -213,7 +213,7 @@ extern const Op<InOut, In, InOut, InOut, const AdamArgs&> adam_update;
 /// Parameters, gradients, and as many tensors of state as the rule has.
 extern const Op<InOut, In, InOuts, const RuleArgs&> rule_update;
 /// The root of the sum of the squares of all elements of all tensors, a scalar in float32 or
-/// float64, and every element times max_norm / (norm + 1e-6) where that is not above 1.
+/// float64, and every element but zeros times max_norm / (norm + 1e-6) where that is not above 1.
 extern const Op<InOuts, Out, double> clip_norm;
 
 // The table itself. ------------------------------------------------------------------------------

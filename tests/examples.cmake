@@ -3,6 +3,7 @@ if(NOT TARGET mnist)
   return()
 endif()
 sinter_add_test(example_xor examples xor)
+sinter_add_test(example_regression examples regression)
 
 # 2,000 images and ten epochs: an accuracy that a broken gradient or mask does not reach. Without
 # the data set the test says so instead of failing.

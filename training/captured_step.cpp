@@ -301,7 +301,7 @@ void CapturedStep::check() {
   const auto fault = fault_.defined() ? Graph::take_fault(fault_) : std::nullopt;
   if (fault) {
     const auto [row, label, classes] = *fault;
-    throw Error(text(label_sentence({row, label, classes}, false),
+    throw Error(text(label_sentence("the loss", {row, label, classes}, false),
                      "; a replayed step met it, and none has changed anything since"));
   }
 }

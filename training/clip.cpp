@@ -10,6 +10,10 @@ namespace sinter {
 
 Tensor clip_grad_norm(const Parameters& parameters, double max_norm) {
   check(max_norm > 0, "clip_grad_norm: max_norm must be above 0, got ", max_norm);
+  for (const NamedParameter& parameter : parameters) {
+    check(parameter.state != nullptr && parameter.value().defined(), "clip_grad_norm: parameter ",
+          parameter.name, " has no values; take parameters from model.parameters()");
+  }
   Parameters scattered;
   std::ranges::copy_if(parameters, std::back_inserter(scattered),
                        [](const NamedParameter& p) { return p.state->flat == nullptr; });

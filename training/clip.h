@@ -10,9 +10,9 @@ namespace sinter {
 /// and the optimizer's step. Returns the norm as it was, a scalar on the parameters' device, in
 /// float64 for float64 gradients, else float32; the host waits for nothing, so a graph can hold it.
 /// What a backward has put off is computed, so a step that would have been one kernel with its
-/// products is several. A norm that is not finite spoils all gradients. Throws Error unless
-/// max_norm > 0 (infinity only measures), where no parameter has a gradient, and for parameters on
-/// different devices.
+/// products is several. A norm that is not finite spoils all gradients but zeros. Throws Error
+/// unless max_norm > 0 (infinity only measures), where no parameter has a gradient, and for
+/// parameters on different devices.
 Tensor clip_grad_norm(const Parameters& parameters, double max_norm);
 
 }  // namespace sinter

@@ -30,12 +30,12 @@ std::vector<std::int64_t> read_labels(const Tensor& labels) {
   return out;
 }
 
-void check_labels(const std::vector<std::int64_t>& labels, std::int64_t classes,
+void check_labels(const char* who, const std::vector<std::int64_t>& labels, std::int64_t classes,
                   std::int64_t ignore_index) {
   for (std::size_t row = 0; row < labels.size(); ++row) {
     const std::int64_t label = labels[row];
     if ((label < 0 || label >= classes) && label != ignore_index) {
-      throw Error(label_sentence({static_cast<std::int64_t>(row), label, classes},
+      throw Error(label_sentence(who, {static_cast<std::int64_t>(row), label, classes},
                                  std::ranges::find(labels, 0) != labels.end()));
     }
   }
@@ -46,12 +46,12 @@ template <class T>
 class LabelledRows {
  public:
   /// Throws Error for a label that is no class.
-  LabelledRows(const Tensor& labels, const Tensor& class_weights, std::int64_t classes,
-               const ops::CrossEntropyArgs& args)
+  LabelledRows(const char* who, const Tensor& labels, const Tensor& class_weights,
+               std::int64_t classes, const ops::CrossEntropyArgs& args)
       : labels_(read_labels(labels)),
         weights_(class_weights.defined() ? class_weights.raw<T>() : nullptr),
         ignore_index_(args.ignore_index) {
-    check_labels(labels_, classes, ignore_index_);
+    check_labels(who, labels_, classes, ignore_index_);
     double total = 0;
     for (std::int64_t row = 0; row < count(); ++row) {
       total += counts(row) ? weight(row) : 0.0;
@@ -81,7 +81,7 @@ void cross_entropy(In logits, In labels, In class_weights, Out loss, Out grad,
                    const ops::CrossEntropyArgs& args) {
   with_floating("cross_entropy", logits->dtype(), [&]<class T>(T) {
     const std::int64_t classes = logits->shape().last();
-    const LabelledRows<T> rows(*labels, *class_weights, classes, args);
+    const LabelledRows<T> rows("cross_entropy", *labels, *class_weights, classes, args);
     const CrossEntropyRow<T> row_args{class_weights->defined() ? class_weights->raw<T>() : nullptr,
                                       args.label_smoothing, classes};
     std::vector<double> losses(static_cast<std::size_t>(rows.count()));
@@ -120,7 +120,7 @@ void nll_loss(In x, In labels, In class_weights, Out loss, Out grad,
               const ops::CrossEntropyArgs& args) {
   with_floating("nll_loss", x->dtype(), [&]<class T>(T) {
     const std::int64_t classes = x->shape().last();
-    const LabelledRows<T> rows(*labels, *class_weights, classes, args);
+    const LabelledRows<T> rows("nll_loss", *labels, *class_weights, classes, args);
     if (grad->defined()) {
       std::fill_n(grad->raw<T>(), grad->numel(), T(0));
     }

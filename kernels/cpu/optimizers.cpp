@@ -88,7 +88,10 @@ void clip_norm(InOuts tensors, Out norm, double max_norm) {
     with_floating("clip_norm", tensors[k].dtype(), [&]<class T>(T) {
       T* const x = tensors[k].raw<T>();
       parallel_shares(tensors[k].numel(), update_grain, [&](std::int64_t begin, std::int64_t end) {
-        std::for_each(x + begin, x + end, [factor](T& value) { value *= static_cast<T>(factor); });
+        // Zeros stay, for some are padding, and a norm may be NaN.
+        std::for_each(x + begin, x + end, [factor](T& value) {
+          value = value == 0 ? value : value * static_cast<T>(factor);
+        });
       });
     });
   }

@@ -38,10 +38,10 @@ CrossEntropy<T> call_of(const char* op, const In& labels, const In& class_weight
           .fault = fault.note()};
 }
 
-void refuse_bad_labels(const FaultPlace& fault, const Tensor& labels) {
+void refuse_bad_labels(const char* who, const FaultPlace& fault, const Tensor& labels) {
   if (const auto found = fault.found()) {
     const auto all = labels.detach().to(Device::cpu()).to(DType::int64).to_vector<std::int64_t>();
-    throw Error(label_sentence(*found, std::ranges::find(all, 0) != all.end()));
+    throw Error(label_sentence(who, *found, std::ranges::find(all, 0) != all.end()));
   }
 }
 
@@ -57,7 +57,7 @@ void cross_entropy(In logits, In labels, In class_weights, Out loss, Out grad,
     call.classes = logits->shape().last();
     cross_entropy(logits->device().index, call);
   });
-  refuse_bad_labels(fault, *labels);
+  refuse_bad_labels("cross_entropy", fault, *labels);
 }
 
 void linear_cross_entropy(In x, In weight, In bias, In labels, In class_weights, In kept, Out loss,
@@ -70,7 +70,7 @@ void linear_cross_entropy(In x, In weight, In bias, In labels, In class_weights,
     call.classes = weight->size(0);
     tile::linear_cross_entropy(x, weight, bias, kept, dx, call,
                                {*labels, *class_weights, *loss, *dlogits}, args);
-    return refuse_bad_labels(fault, *labels);
+    return refuse_bad_labels("cross_entropy", fault, *labels);
   }
   const auto entropy = [](In logits, In of_rows, In weights, Out to, Out grad,
                           const ops::CrossEntropyArgs& how) {
@@ -89,7 +89,7 @@ void nll_loss(In x, In labels, In class_weights, Out loss, Out grad,
     call.classes = x->shape().last();
     nll_loss(x->device().index, call);
   });
-  refuse_bad_labels(fault, *labels);
+  refuse_bad_labels("nll_loss", fault, *labels);
 }
 
 void pointwise_loss(In x, In target, In weight, Out loss, Out grad,

@@ -56,7 +56,7 @@ struct AmsgradRule {
     const V slope = gradient + splat<V>(adam.weight_decay) * parameter;
     state[0] = without_subnormals(state[0] + splat<V>(adam.one_minus_beta1) * (slope - state[0]));
     state[1] = splat<V>(adam.beta2) * state[1] + splat<V>(adam.one_minus_beta2) * slope * slope;
-    state[2] = select(state[2] < state[1], state[1], state[2]);
+    state[2] = select(state[1] < state[2], state[2], state[1]);  // NaN comes through
     const V root = sqrt(state[2]) * splat<V>(adam.inverse_root) + splat<V>(adam.eps);
     parameter = kept - splat<V>(adam.step_size) * state[0] / root;
   }

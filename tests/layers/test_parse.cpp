@@ -67,6 +67,9 @@ TEST_CASE("every layer and every option reads back") {
                            "glu(drop_p=0.1)",
                            "glu(act=silu)",
                            "glu(act=leaky_relu, negative_slope=0.2, drop_p=0.5)",
+                           "residual(linear(4, 4) -> relu(drop_p=0.1))",
+                           "residual(residual(tanh) -> gelu) -> relu",
+                           "residual()",
                            "flatten -> linear(4, 3) -> tanh -> dropout(p=0.125) -> linear(3, 2)"}) {
     check_round_trip(text);
   }
@@ -148,6 +151,11 @@ TEST_CASE("errors point at the first thing that cannot be read") {
       {"linear(3, 4, bias=true, bias=false)", 25, "bias is given twice"},
       {"linear(784, in_features=10)", 8, "linear takes (in_features, out_features"},
       {"linear(3, 4, out_features=5)", 11, "linear takes (in_features, out_features"},
+      {"residual", 9, "expected \"(\" and the layers of residual"},
+      {"residual(relu", 14, "expected \"->\" or \")\""},
+      {"residual(relu tanh)", 15, "expected \"->\" or \")\""},
+      {"residual(relu -> what)", 18, "unknown layer \"what\""},
+      {"residual(relu))", 15, "expected \"->\" or the end"},
       {"layer_norm", 1, "layer_norm takes (normalized_shape"},
       {"layer_norm(4x)", 14, "expected a whole number, found \"\""},
       {"layer_norm(0)", 12, "expected sizes of at least 1"},
@@ -165,6 +173,21 @@ TEST_CASE("errors point at the first thing that cannot be read") {
                 {"Sequential::parse", one.says,
                  " at character " + std::to_string(one.at) + " of \"", one.text});
   }
+}
+
+TEST_CASE("layers may be nested, but not without end") {
+  const auto nested = [](int depth) {
+    std::string text = "relu";
+    for (int i = 0; i < depth; ++i) {
+      text = "residual(" + text + ")";
+    }
+    return text;
+  };
+  Sequential deepest = Sequential::parse(nested(32));
+  CHECK(deepest.text() == nested(32));
+  CHECK(deepest(Tensor::full({1, 2}, 1)).shape() == Shape{1, 2});
+  check_error([&] { Sequential::parse(nested(33)); }, {"nested more than 32 deep"});
+  check_error([&] { Sequential::parse(nested(100000)); }, {"nested more than 32 deep"});
 }
 
 TEST_CASE("values out of range are errors of the layer") {

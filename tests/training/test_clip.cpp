@@ -143,12 +143,20 @@ TEST_CASE("a gradient that is no number spoils the others, as in PyTorch") {
       Tensor::full({1, 131}, std::numeric_limits<double>::quiet_NaN()));
   CHECK(std::isnan(clip_grad_norm(net.parameters(), 1).item()));
   CHECK(std::isnan(net.parameters().back().grad().to_vector<float>().front()));
+
+  // The step is left out, and the next one is as if nothing had been.
+  SGD{net.parameters()}.clear_gradients();
+  backward(net, 1);
+  const double before = norm_of_gradients(net.parameters());
+  CHECK(clip_grad_norm(net.parameters(), 0.1).item() == doctest::Approx(before).epsilon(1e-6));
+  CHECK(norm_of_gradients(net.parameters()) == doctest::Approx(0.1).epsilon(1e-4));
 }
 
 TEST_CASE("clip_grad_norm refuses what it cannot do") {
   Sequential net = model();
   CHECK(sentence_of([&] { clip_grad_norm(net.parameters(), 1); }) ==
         "clip_grad_norm: no parameter has a gradient; call tape.backward(loss) before it");
+  check_refused([] { clip_grad_norm(Parameters(1), 1); }, {"clip_grad_norm", "has no values"});
   backward(net, 1);
   for (const double bad : {0.0, -1.0, std::numeric_limits<double>::quiet_NaN()}) {
     CHECK(sentence_of([&] {

@@ -204,7 +204,7 @@ TEST_CASE("CUDA: a bad label in a replayed step stops the updates and becomes an
   } catch (const Error& error) {
     said = error.what();
   }
-  for (const char* word : {"cross_entropy: label 5 at row 11", "[0, 5)", "labels start at 0"}) {
+  for (const char* word : {"the loss: label 5 at row 11", "[0, 5)", "labels start at 0"}) {
     CHECK_MESSAGE(said.find(word) != std::string::npos, said);
   }
   step(batch_at(data, 0, 16));

@@ -33,7 +33,7 @@ using Public = std::tuple<
     EvalScope*, Linear*, LinearOptions*, Flatten*, Dropout*, ActivationLayer<math::ReLU>*,
     ActivationModule*, DropoutModule*, NamedFieldsOnly*, Sequential*, CrossEntropyLoss*, NLLLoss*, L1Loss*,
     MSELoss*, HuberLoss*, SmoothL1Loss*, BCEWithLogitsLoss*, KLDivLoss*, LayerNorm*, LayerNormOptions*,
-    RMSNorm*, RMSNormOptions*, Softmax*, LogSoftmax*, Softmin*, GLU*, GLUModule*, GatedLayer<math::SiLU>*,
+    RMSNorm*, RMSNormOptions*, Residual*, Softmax*, LogSoftmax*, Softmin*, GLU*, GLUModule*, GatedLayer<math::SiLU>*,
     TensorFile*,
     // training
     Optimizer*, SGD*, Adam*, AdamW*, AdamWOptions*, RMSprop*, RMSpropOptions*, Adagrad*,
@@ -46,8 +46,9 @@ static_assert(std::tuple_size_v<Public> > 60);
 
 // Not for programs: devices and capture are the library's own business, the rest helps it to print.
 const std::set<std::string> internal{
-    "Backend",           "FakeDeviceCounts", "CaptureScope", "PoolLease", "PendingGradient",
-    "DeferredGradients", "EpochRun",         "ProgressBar",  "Table",     "TextForm"};
+    "Backend",         "FakeDeviceCounts",  "CaptureScope", "PoolLease",
+    "PendingGradient", "DeferredGradients", "EpochRun",     "LayerArgument",
+    "LayerCall",       "ProgressBar",       "Table",        "TextForm"};
 
 std::string read(const std::filesystem::path& path) {
   std::ifstream in(path);

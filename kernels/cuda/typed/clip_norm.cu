@@ -61,7 +61,7 @@ struct ScaleBy : Anywhere {
   __device__ bool is_idle() const { return *factor == 1; }
   __device__ ScaleBy begun() const { return {{}, factor, *factor}; }
   __device__ void operator()(State&, const float (&x)[1], float (&y)[1]) const {
-    y[0] = x[0] * value;
+    y[0] = x[0] == 0 ? x[0] : x[0] * value;  // some zeros are padding, and a norm may be NaN
   }
 };
 

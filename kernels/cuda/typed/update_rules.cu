@@ -1,33 +1,23 @@
 // Updates by the rules beside SGD and Adam, one pass over parameters, gradients and state.
-#include <sinter/kernels/cuda/faults.cuh>
-#include <sinter/kernels/cuda/kernels.h>
-#include <sinter/kernels/cuda/pass.cuh>
 #include <sinter/kernels/cuda/update.cuh>
+#include <sinter/kernels/cuda/updating.cuh>
 
 namespace sinter::cuda {
 namespace {
 
 // Parameter, gradient and state to parameter and state.
 template <class Rule>
-struct Updated : Anywhere {
+struct Updated : Updating<Updated<Rule>, Rule> {
   static constexpr int inputs = 2 + Rule::states, outputs = 1 + Rule::states;
-  Update<Rule> update;
+  using State = Anywhere::State;
 
-  __device__ bool is_idle() const {
-    return update.fault != nullptr && *update.fault != no_position;
-  }
-  __device__ Updated begun() const {
-    Updated body;
-    body.update = {update.live != nullptr ? *update.live : update.constants};
-    return body;
-  }
   __device__ void operator()(State&, const float (&x)[inputs], float (&y)[outputs]) const {
     Unfused parameter(x[0]), state[Rule::states];
 #pragma unroll
     for (int k = 0; k < Rule::states; ++k) {
       state[k] = Unfused(x[2 + k]);
     }
-    update.constants(parameter, Unfused(x[1]), state);
+    this->update.constants(parameter, Unfused(x[1]), state);
     y[0] = parameter.value;
 #pragma unroll
     for (int k = 0; k < Rule::states; ++k) {
@@ -41,14 +31,12 @@ struct Updated : Anywhere {
 template <class T, class Rule>
 void rule_update(int device, T* p, const T* g, T* const* state, std::int64_t n,
                  const Update<Rule>& update) {
-  Updated<Rule> body;
-  body.update = update;
   Streams<T, Updated<Rule>::inputs, Updated<Rule>::outputs> streams{{p, g}, {p}, n};
   for (int k = 0; k < Rule::states; ++k) {
     streams.in[2 + k] = state[k];
     streams.out[1 + k] = state[k];
   }
-  run_pass<NoMask, T>(device, streams, body, {});
+  run_pass<NoMask, T>(device, streams, body_of<Updated<Rule>>(update), {});
 }
 
 #define SINTER_RULE(...)                                                                         \
