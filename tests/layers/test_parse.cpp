@@ -177,11 +177,11 @@ TEST_CASE("errors point at the first thing that cannot be read") {
 
 TEST_CASE("layers may be nested, but not without end") {
   const auto nested = [](int depth) {
-    std::string text = "relu";
+    std::string text;
     for (int i = 0; i < depth; ++i) {
-      text = "residual(" + text + ")";
+      text += "residual(";
     }
-    return text;
+    return text + "relu" + std::string(static_cast<std::size_t>(depth), ')');
   };
   Sequential deepest = Sequential::parse(nested(32));
   CHECK(deepest.text() == nested(32));
