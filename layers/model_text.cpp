@@ -138,13 +138,11 @@ class Reader {
     if (!take("(")) {
       out.fail(at_, "expected \"(\" and the layers of " + out.name);
     }
-    if (take(")")) {
-      --depth_;
-      return;
-    }
-    out.inner = chain();
     if (!take(")")) {
-      out.fail(at_, "expected \"->\" or \")\"");
+      out.inner = chain();
+      if (!take(")")) {
+        out.fail(at_, "expected \"->\" or \")\"");
+      }
     }
     --depth_;
   }

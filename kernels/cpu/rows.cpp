@@ -163,7 +163,6 @@ void norm_backward(In x, In weight, In mean, In rstd, In dy, Out dx, InOut dw, I
   });
 }
 
-// A gate without dropout: the activation alone, whose derivative is had from z or y as it needs.
 namespace {
 
 template <class T>
@@ -172,6 +171,7 @@ struct GateRow {
   std::vector<T> slope;
 };
 
+// A gate without dropout: the activation alone, whose derivative is had from z or y as it needs.
 template <class T>
 void compute_gate(const ops::ActivationArgs& args, const T* z, std::int64_t n, GateRow<T>& gate,
                   bool wants_slope) {
