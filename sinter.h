@@ -1,6 +1,7 @@
 // Everything a program needs: tensors, autograd, layers, training.
 #pragma once
 
+#include <sinter/autograd/autocast.h>
 #include <sinter/autograd/function.h>
 #include <sinter/autograd/functions.h>
 #include <sinter/autograd/gradcheck.h>
@@ -34,6 +35,7 @@
 #include <sinter/training/captured_step.h>
 #include <sinter/training/clip.h>
 #include <sinter/training/dataset.h>
+#include <sinter/training/grad_scaler.h>
 #include <sinter/training/idx.h>
 #include <sinter/training/loader.h>
 #include <sinter/training/mnist.h>

@@ -1,6 +1,7 @@
 // Arithmetic with broadcasting, sums, views and plain matrix products.
 #include <vector>
 
+#include <sinter/autograd/autocast.h>
 #include <sinter/autograd/function.h>
 #include <sinter/autograd/functions.h>
 
@@ -53,6 +54,9 @@ bool is_overwritten(const Tensor& x, const Tensor& y) {
 // y = y op x, in y's elements.
 template <class GradientOfX>
 Tensor& in_place(const BinaryOp& op, Tensor& y, const Tensor& x, GradientOfX gradient_of_x) {
+  if (is_widened(y, x)) {
+    return in_place(op, y, cast(x, y.dtype()), gradient_of_x);
+  }
   check_pair(op.name, y, x);
   check(Tape::current() == nullptr || !y.requires_grad(), op.name,
         ": a leaf that requires a gradient cannot be changed in place while a tape records");
@@ -89,6 +93,9 @@ Tensor& affine_in_place(Tensor& y, double scale, double shift) {
 }  // namespace
 
 Tensor operator+(const Tensor& a, const Tensor& b) {
+  if (is_widened(a, b)) {
+    return in_float32(a) + in_float32(b);
+  }
   Tensor y = compute(ops::add, a, b);
   record("add", {a, b}, y, [left = a.shape(), right = b.shape()](Backward& back) {
     give_summed(back, 0, left, back.grad());
@@ -98,6 +105,9 @@ Tensor operator+(const Tensor& a, const Tensor& b) {
 }
 
 Tensor operator-(const Tensor& a, const Tensor& b) {
+  if (is_widened(a, b)) {
+    return in_float32(a) - in_float32(b);
+  }
   Tensor y = compute(ops::subtract, a, b);
   record("subtract", {a, b}, y, [left = a.shape(), right = b.shape()](Backward& back) {
     give_summed(back, 0, left, back.grad());
@@ -109,6 +119,9 @@ Tensor operator-(const Tensor& a, const Tensor& b) {
 }
 
 Tensor operator*(const Tensor& a, const Tensor& b) {
+  if (is_widened(a, b)) {
+    return in_float32(a) * in_float32(b);
+  }
   Recording recording("multiply", {a, b});
   Tensor y = compute(ops::multiply, a, b);
   if (recording) {
@@ -127,6 +140,9 @@ Tensor operator*(const Tensor& a, const Tensor& b) {
 }
 
 Tensor operator/(const Tensor& a, const Tensor& b) {
+  if (is_widened(a, b)) {
+    return in_float32(a) / in_float32(b);
+  }
   Recording recording("divide", {a, b});
   Tensor y = compute(ops::divide, a, b);
   if (recording) {
@@ -171,22 +187,24 @@ void give_spread(Backward& b, const Shape& shape, double scale) {
 
 }  // namespace
 
-Tensor sum(const Tensor& x) {
-  check(x.defined() && is_floating(x.dtype()), "sum: expected a tensor of a floating type");
+Tensor sum(const Tensor& x_in) {
+  check(x_in.defined() && is_floating(x_in.dtype()), "sum: expected a tensor of a floating type");
+  const Tensor x = in_float32(x_in);
   Tensor y = Tensor::empty({}, x.dtype(), x.device());
   ops::sum_to(x, y, false);
   record("sum", {x}, y, [shape = x.shape()](Backward& b) { give_spread(b, shape, 1); });
   return y;
 }
 
-Tensor mean(const Tensor& x) {
-  check(x.numel() > 0, "mean: of no elements it is undefined");
-  check(is_floating(x.dtype()), "mean: expected a tensor of a floating type");
+Tensor mean(const Tensor& x_in) {
+  check(x_in.numel() > 0, "mean: of no elements it is undefined");
+  check(is_floating(x_in.dtype()), "mean: expected a tensor of a floating type");
+  const Tensor x = in_float32(x_in);
   // The sum of a 16-bit tensor may be beyond its type where the mean is not.
   const bool narrow = size_of(x.dtype()) < size_of(DType::float32);
   const double scale = 1.0 / static_cast<double>(x.numel());
   const Tensor values = x.detach();
-  Tensor y = (sum(narrow ? values.to(DType::float32) : values) * scale).to(x.dtype());
+  Tensor y = cast(sum(narrow ? cast(values, DType::float32) : values) * scale, x.dtype());
   record("mean", {x}, y, [shape = x.shape(), scale](Backward& b) { give_spread(b, shape, scale); });
   return y;
 }
@@ -223,7 +241,9 @@ Tensor flatten(const Tensor& x, int start_dim) {
 }
 
 Tensor matmul(const Tensor& a, const Tensor& b, bool transpose_a, bool transpose_b) {
-  check_pair("matmul", a, b);
+  if (!is_widened(a, b)) {  // which are made one type below
+    check_pair("matmul", a, b);
+  }
   check(a.rank() == 2 && b.rank() == 2, "matmul: expected two matrices, got shapes ", a.shape(),
         " and ", b.shape());
   const std::int64_t m = a.size(transpose_a ? 1 : 0);
@@ -233,16 +253,18 @@ Tensor matmul(const Tensor& a, const Tensor& b, bool transpose_a, bool transpose
         transpose_a ? " transposed" : "", " and ", b.shape(), transpose_b ? " transposed" : "",
         " differ");
   Recording recording("matmul", {a, b});
-  Tensor y = Tensor::empty({m, n}, a.dtype(), a.device());
-  ops::matmul(a, b, y, {.transpose_a = transpose_a, .transpose_b = transpose_b});
+  const Tensor left_factor = product_operand(a), right_factor = product_operand(b);
+  Tensor y = Tensor::empty({m, n}, left_factor.dtype(), a.device());
+  ops::matmul(left_factor, right_factor, y,
+              {.transpose_a = transpose_a, .transpose_b = transpose_b});
   if (!recording) {
     return y;
   }
   // With A' and B' the factors as they enter: dA' = dy B'^T and dB' = A'^T dy, and a factor that
   // entered transposed gets the transpose of that.
   recording.finish(y, [left = a.shape(), right = b.shape(), transpose_a, transpose_b,
-                       x = recording.needs(1) ? Saved(a) : Saved(),
-                       z = recording.needs(0) ? Saved(b) : Saved()](Backward& back) {
+                       x = recording.needs(1) ? Saved(left_factor) : Saved(),
+                       z = recording.needs(0) ? Saved(right_factor) : Saved()](Backward& back) {
     const Tensor& dy = back.grad();
     back.write(0, left, [&](Tensor& dx, bool accumulate) {
       if (transpose_a) {

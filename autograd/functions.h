@@ -52,6 +52,9 @@ void check_activation(const char* who, const math::AnyActivation& act);
 /// Throws Error, in `who`'s name, for a shape without elements, and eps negative or not finite.
 void check_norm_options(const char* who, const Shape& normalized_shape, double eps);
 
+/// x in another floating type, as torch's x.to(dtype): differentiable, where Tensor::to is not.
+Tensor cast(const Tensor& x, DType dtype);
+
 // Matrices. -------------------------------------------------------------------------------------
 
 /// a b for two matrices [m, k] and [k, n], or their transposes.

@@ -3,6 +3,7 @@
 #include <string>
 #include <utility>
 
+#include <sinter/autograd/autocast.h>
 #include <sinter/autograd/draw.h>
 #include <sinter/autograd/function.h>
 #include <sinter/autograd/functions.h>
@@ -77,14 +78,19 @@ void check_linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {
   const bool unflattened = x.rank() > 2 && x.numel() == x.size(0) * in;
   check(x.rank() >= 1 && x.shape().last() == in, "linear: expected an input of [..., ", in,
         "], got ", x.shape(), unflattened ? "; put a Flatten before it" : "");
-  check(x.dtype() == weight.dtype() && (!bias.defined() || bias.dtype() == x.dtype()),
-        "linear: the input is ", x.dtype(), ", the weight ", weight.dtype(), " and the bias ",
+  const auto fits = [&x](const Tensor& other) {
+    return other.dtype() == x.dtype() || (is_autocast(x.dtype()) && is_autocast(other.dtype()));
+  };
+  check(fits(weight) && (!bias.defined() || fits(bias)), "linear: the input is ", x.dtype(),
+        ", the weight ", weight.dtype(), " and the bias ",
         bias.defined() ? name_of(bias.dtype()) : "absent", "; convert with to(dtype)");
 }
 
-// The gradients of a Linear's three inputs, from that of its product plus bias.
+// The gradients of a Linear's three inputs, from that of its product plus bias. `x_in` and `w` are
+// what was multiplied, which under Autocast are not the inputs themselves.
 struct LinearBackward {
   bool grouped;  // see ops::backward_is_grouped
+  DType factors;
   std::int64_t rows;
   std::int64_t in;
   std::int64_t out;
@@ -93,11 +99,20 @@ struct LinearBackward {
 
   LinearBackward(const Recording& recording, const Tensor& x_in, const Tensor& w)
       : grouped(ops::backward_is_grouped(x_in, w)),
+        factors(w.dtype()),
         rows(x_in.shape().rows()),
         in(w.size(1)),
         out(w.size(0)),
         x(recording.needs(1) ? Saved(x_in) : Saved()),
         weight(recording.needs(0) ? Saved(w) : Saved()) {}
+
+  // From the gradient of the product: all three, but for a bias whose gradient is there.
+  void all(Backward& b, const Tensor& of_product, bool with_bias) const {
+    // Of a float32 result of 16-bit factors, the bias gets all bits.
+    const Tensor dz = cast(of_product, factors);
+    input(b, dz);
+    parameters(b, dz, with_bias ? of_product : Tensor{});
+  }
 
   void input(Backward& b, const Tensor& dz) const {
     if (!b.needs(0)) {
@@ -114,33 +129,58 @@ struct LinearBackward {
     });
   }
 
-  void parameters(Backward& b, const Tensor& dz, bool with_bias) const {
+  // `for_bias`: what its gradient is the sum of, or undefined.
+  void parameters(Backward& b, const Tensor& dz, const Tensor& for_bias) const {
+    const int bias = for_bias.defined() ? 2 : -1;
     // x is kept for a weight that is trained.
-    if (grouped && b.needs(1) && b.can_defer(1, with_bias ? 2 : -1)) {
-      b.defer_weights(1, with_bias ? 2 : -1, dz, x);
+    if (grouped && b.needs(1) && b.can_defer(1, bias)) {
+      b.defer_weights(1, bias, dz, x);
       return;
     }
     b.write(1, {out, in}, [&](Tensor& dw, bool accumulate) {
       ops::matmul(dz, b.saved(x).reshape({rows, in}), dw,
                   {.transpose_a = true, .accumulate = accumulate});
     });
-    if (with_bias) {
-      b.write(2, {out}, [&](Tensor& db, bool accumulate) { ops::sum_to(dz, db, accumulate); });
+    if (for_bias.defined()) {
+      b.write(2, {out},
+              [&](Tensor& db, bool accumulate) { ops::sum_to(for_bias, db, accumulate); });
     }
   }
 };
 
-// `act` unset: the product and the bias alone.
+// What a product multiplies, and adds to it.
+struct LinearOperands {
+  Tensor x;
+  Tensor weight;
+  Tensor bias;  // of the result's type
+  DType result;
+
+  // `wide`: with a result in float32.
+  LinearOperands(const Tensor& x_in, const Tensor& w, const Tensor& b, bool wide)
+      : x(product_operand(x_in)), weight(product_operand(w)), result(x.dtype()) {
+    if (wide && is_autocast(result)) {
+      result = DType::float32;
+      bias = b.defined() ? cast(b.detach(), result) : b;
+    } else {
+      bias = product_operand(b);
+    }
+  }
+};
+
+// `act` unset: the product and the bias alone. `wide`: where operands are cast, the result is
+// float32 all the same.
 Tensor linear_then(const Tensor& x, const Tensor& weight, const Tensor& bias,
-                   const std::optional<math::AnyActivation>& act, const DropoutOptions& dropout) {
+                   const std::optional<math::AnyActivation>& act, const DropoutOptions& dropout,
+                   bool wide = false) {
   check_linear(x, weight, bias);
   Recording recording("linear", {x, weight, bias});
-  const ops::ActivationArgs args{act, draw_mask("linear", dropout), x.dtype()};
+  const LinearOperands of(x, weight, bias, wide);
+  const ops::ActivationArgs args{act, draw_mask("linear", dropout), of.result};
   const Shape shape = x.shape().with(-1, weight.size(0));
-  Tensor y = Tensor::empty(shape, x.dtype(), x.device());
+  Tensor y = Tensor::empty(shape, of.result, x.device());
   const bool keeps_z = recording && act && needs_input(*act);
-  Tensor z = keeps_z ? Tensor::empty(shape, x.dtype(), x.device()) : Tensor{};
-  ops::linear_forward(x, weight, bias, z, y, args);
+  Tensor z = keeps_z ? Tensor::empty(shape, of.result, x.device()) : Tensor{};
+  ops::linear_forward(of.x, of.weight, of.bias, z, y, args);
   if (!recording) {
     return y;
   }
@@ -149,7 +189,7 @@ Tensor linear_then(const Tensor& x, const Tensor& weight, const Tensor& bias,
       act ? std::make_shared<const Pass>(Pass{args, Saved(keeps_z ? z : y)}) : nullptr;
   recording.finish(
       y,
-      [pass, linear = LinearBackward(recording, x, weight)](Backward& b) {
+      [pass, linear = LinearBackward(recording, of.x, of.weight)](Backward& b) {
         Tensor dz;
         bool bias_is_done = false;
         if (pass != nullptr && !b.grad_is_through_pass()) {
@@ -166,9 +206,7 @@ Tensor linear_then(const Tensor& x, const Tensor& weight, const Tensor& bias,
         } else {
           dz = b.grad();
         }
-        dz = dz.reshape({linear.rows, linear.out});
-        linear.input(b, dz);
-        linear.parameters(b, dz, !bias_is_done);
+        linear.all(b, dz.reshape({linear.rows, linear.out}), !bias_is_done);
       },
       pass);
   return y;
@@ -191,6 +229,9 @@ Tensor linear_cross_entropy(const Tensor& x, const Tensor& weight, const Tensor&
   check_linear(x, weight, bias);
   check(x.rank() == 2, "linear_cross_entropy: expected an input [rows, in_features], got ",
         x.shape());
+  if (is_autocast(x.dtype())) {
+    return cross_entropy(linear_then(x, weight, bias, {}, {}, /*wide=*/true), labels, options);
+  }
   check_cross_entropy({x.size(0), weight.size(0)}, x.dtype(), labels, options);
   Recording recording("linear_cross_entropy", {x, weight, bias});
   const ops::CrossEntropyArgs loss_args = args_of(options);
@@ -219,7 +260,7 @@ Tensor linear_cross_entropy(const Tensor& x, const Tensor& weight, const Tensor&
                        } else {
                          linear.input(b, dz);
                        }
-                       linear.parameters(b, dz, true);
+                       linear.parameters(b, dz, dz);
                      });
   }
   return loss;

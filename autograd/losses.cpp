@@ -1,4 +1,5 @@
 // Losses: the forward pass writes the gradient too, so backward is at most one multiplication.
+#include <sinter/autograd/autocast.h>
 #include <sinter/autograd/function.h>
 #include <sinter/autograd/functions.h>
 #include <sinter/autograd/loss_parts.h>
@@ -52,8 +53,9 @@ void check_cross_entropy(const Shape& logits, DType dtype, const Tensor& labels,
         "cross_entropy: label_smoothing must lie in [0, 1], got ", options.label_smoothing);
 }
 
-Tensor cross_entropy(const Tensor& logits, const Tensor& labels,
+Tensor cross_entropy(const Tensor& input, const Tensor& labels,
                      const CrossEntropyOptions& options) {
+  const Tensor logits = in_float32(input);
   check(logits.defined() && logits.rank() == 2 && is_floating(logits.dtype()),
         "cross_entropy: expected logits [rows, classes] of a floating type, got ", logits.dtype(),
         " ", logits.shape());
@@ -70,7 +72,8 @@ Tensor cross_entropy(const Tensor& logits, const Tensor& labels,
   return loss;
 }
 
-Tensor nll_loss(const Tensor& x, const Tensor& labels, const NllOptions& options) {
+Tensor nll_loss(const Tensor& input, const Tensor& labels, const NllOptions& options) {
+  const Tensor x = in_float32(input);
   check(x.defined() && x.rank() == 2 && is_floating(x.dtype()),
         "nll_loss: expected log-probabilities [rows, classes] of a floating type, got ", x.dtype(),
         " ", x.shape());

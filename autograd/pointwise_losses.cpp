@@ -1,4 +1,5 @@
 // Losses of elements and their targets, all of them one op.
+#include <sinter/autograd/autocast.h>
 #include <sinter/autograd/function.h>
 #include <sinter/autograd/functions.h>
 #include <sinter/autograd/loss_parts.h>
@@ -16,8 +17,9 @@ void check_pair(const char* who, const Tensor& x, const Tensor& target) {
 // Whether the gradient of the target is that of x with the other sign, or there is none.
 enum class Target : bool { symmetric, constant };
 
-Tensor pointwise_loss(const char* who, const Tensor& x, const Tensor& target, Target kind,
+Tensor pointwise_loss(const char* who, const Tensor& input, const Tensor& of_target, Target kind,
                       const ops::PointwiseLossArgs& args, const Tensor& weight = {}) {
+  const Tensor x = in_float32(input), target = in_float32(of_target);
   check_pair(who, x, target);
   check(kind == Target::symmetric || !needs_gradient(target), who,
         ": there is no gradient of the target; detach() it");
@@ -61,9 +63,10 @@ Tensor smooth_l1_loss(const Tensor& x, const Tensor& target, const SmoothL1Optio
                         {math::SmoothAbsoluteError{options.beta}, options.reduction, x.numel()});
 }
 
-Tensor binary_cross_entropy_with_logits(const Tensor& x, const Tensor& target,
+Tensor binary_cross_entropy_with_logits(const Tensor& input, const Tensor& of_target,
                                         const BceWithLogitsOptions& options) {
   constexpr const char* who = "binary_cross_entropy_with_logits";
+  const Tensor x = in_float32(input), target = in_float32(of_target);
   check_pair(who, x, target);
   const Tensor& weight = options.pos_weight;
   check(!weight.defined() || (x.rank() >= 1 && weight.shape() == Shape{x.shape().last()} &&
@@ -77,7 +80,8 @@ Tensor binary_cross_entropy_with_logits(const Tensor& x, const Tensor& target,
                         {math::BinaryCrossEntropy{}, options.reduction, x.numel()}, weight);
 }
 
-Tensor kl_div(const Tensor& x, const Tensor& target, const KlDivOptions& options) {
+Tensor kl_div(const Tensor& input, const Tensor& of_target, const KlDivOptions& options) {
+  const Tensor x = in_float32(input), target = in_float32(of_target);
   check_pair("kl_div", x, target);
   check(!options.batch_mean || (options.reduction == Reduction::mean && x.rank() >= 1),
         "kl_div: batch_mean is a mean over the first dimension; it needs one, and "

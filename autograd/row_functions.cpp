@@ -2,6 +2,7 @@
 #include <cmath>
 #include <optional>
 
+#include <sinter/autograd/autocast.h>
 #include <sinter/autograd/draw.h>
 #include <sinter/autograd/function.h>
 #include <sinter/autograd/functions.h>
@@ -9,8 +10,9 @@
 namespace sinter {
 namespace {
 
-Tensor softmax_of(const char* who, const Tensor& x, int dim, const ops::SoftmaxArgs& args) {
-  check_floating(who, x);
+Tensor softmax_of(const char* who, const Tensor& input, int dim, const ops::SoftmaxArgs& args) {
+  check_floating(who, input);
+  const Tensor x = in_float32(input);
   check(x.rank() >= 1, who, ": expected a tensor [..., classes], got a scalar");
   check(dim == -1 || dim == x.rank() - 1, who,
         ": only the last dimension can be gone over; dim is ", dim, " for ", x.shape());
@@ -48,8 +50,9 @@ void check_affine(const char* who, const char* what, const Tensor& x, const Shap
 }
 
 // `centred`: layer_norm, else rms_norm.
-Tensor norm(const char* who, const Tensor& x, const Shape& normalized, const Tensor& weight,
+Tensor norm(const char* who, const Tensor& input, const Shape& normalized, const Tensor& weight,
             const Tensor& bias, double eps, bool centred) {
+  const Tensor x = in_float32(input);
   check_norm(who, x, normalized, eps);
   check_affine(who, "weight", x, normalized, weight);
   check_affine(who, "bias", x, normalized, bias);

@@ -2,6 +2,7 @@
 #include <atomic>
 #include <utility>
 
+#include <sinter/autograd/autocast.h>
 #include <sinter/autograd/deferred.h>
 #include <sinter/autograd/function.h>
 #include <sinter/autograd/tape.h>
@@ -118,6 +119,7 @@ void Tape::run(const Tensor& value, const Tensor& gradient) {
         "Tape::backward: the value was written to in place since it was recorded");
   done_ = true;
   const NoTape suspended;
+  const Autocast none(std::nullopt);
   const auto last = static_cast<std::size_t>(value.slot().index);
   if (gradient.defined()) {
     nodes_[last].gradient = gradient.reshape(nodes_[last].kind.shape);

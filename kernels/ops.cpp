@@ -20,6 +20,7 @@ const Op<In, In, Out, const ActivationArgs&> activation_backward{
 const Op<In, In, Out, InOut, const ActivationArgs&, bool> activation_backward_bias{
     "activation_backward_bias", cpu::activation_backward_bias, CUDA(activation_backward_bias)};
 const Op<In, Out, const DropoutArgs&> dropout{"dropout", cpu::dropout, CUDA(dropout)};
+const Op<In, Out> cast{"cast", cpu::cast, CUDA(cast)};
 const Op<In, In, Out> add{"add", cpu::add, CUDA(add)};
 const Op<In, In, Out> subtract{"subtract", cpu::subtract, CUDA(subtract)};
 const Op<In, In, Out> multiply{"multiply", cpu::multiply, CUDA(multiply)};
@@ -70,7 +71,9 @@ const Op<InOut, In, InOut, InOut, const AdamArgs&> adam_update{"adam_update", cp
                                                                CUDA(adam_update)};
 const Op<InOut, In, InOuts, const RuleArgs&> rule_update{"rule_update", cpu::rule_update,
                                                          CUDA(rule_update)};
-const Op<InOuts, Out, double> clip_norm{"clip_norm", cpu::clip_norm, CUDA(clip_norm)};
+const Op<InOuts, In, Out, Out, double> clip_norm{"clip_norm", cpu::clip_norm, CUDA(clip_norm)};
+const Op<InOut, InOut, InOut, In, const ScaleUpdateArgs&> scale_update{
+    "scale_update", cpu::scale_update, CUDA(scale_update)};
 
 bool backward_is_grouped([[maybe_unused]] const Tensor& x, [[maybe_unused]] const Tensor& w) {
   return ON_CUDA(x.device().type == DeviceType::cuda && cuda::backward_is_grouped(x, w));
@@ -90,6 +93,7 @@ std::span<const OpInfo> table() {
                                 info(activation_backward),
                                 info(activation_backward_bias),
                                 info(dropout),
+                                info(cast),
                                 info(add),
                                 info(subtract),
                                 info(multiply),
@@ -120,7 +124,8 @@ std::span<const OpInfo> table() {
                                 info(sgd_update),
                                 info(adam_update),
                                 info(rule_update),
-                                info(clip_norm)};
+                                info(clip_norm),
+                                info(scale_update)};
   return rows;
 }
 

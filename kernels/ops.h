@@ -49,15 +49,23 @@ struct NormaliseArgs {
   double std = 1.0;
 };
 
+/// For an update that the device may have to leave out, in a captured graph. Undefined for others.
+struct SkipArgs {
+  Tensor found;    ///< int32 []: if it is not 0, nothing is updated
+  Tensor skipped;  ///< int64 []: updates left out so far,
+  Tensor known;    ///< int64 []: of which the host knew so many when it wrote the live constants
+};
 /// The constants of an update. In a captured graph they change from replay to replay: `live`, where
-/// defined, is uint8 on the device and holds them as math::narrowed() gives them.
+/// defined, is uint8 on the device and holds them as math::narrowed() gives them. With `skip` there
+/// are several: for none left out that the host does not know of, for one, and so on.
 template <class Constants>
 struct UpdateArgs {
-  UpdateArgs(const Constants& of_step, Tensor live_constants = {})
-      : constants(of_step), live(std::move(live_constants)) {}
+  UpdateArgs(const Constants& of_step, Tensor live_constants = {}, SkipArgs skip_args = {})
+      : constants(of_step), live(std::move(live_constants)), skip(std::move(skip_args)) {}
 
   Constants constants;
   Tensor live;
+  SkipArgs skip;
 };
 using SgdArgs = UpdateArgs<math::SgdConstants<double>>;
 using AdamArgs = UpdateArgs<math::AdamConstants<double>>;
@@ -65,6 +73,7 @@ using AdamArgs = UpdateArgs<math::AdamConstants<double>>;
 struct RuleArgs {
   math::AnyRule rule;
   Tensor live = {};
+  SkipArgs skip = {};
 };
 
 // Element-wise. ------------------------------------------------------------------------------
@@ -75,11 +84,13 @@ extern const Op<In, Out, const ActivationArgs&> activation_forward;
 /// derivative needs (math::needs_input); the mask is drawn again, never stored.
 extern const Op<In, In, Out, const ActivationArgs&> activation_backward;
 /// The same for y = dropout(act(x w^T + bias)), and the bias's gradient in the same pass: the sum
-/// of dx, rounded to its type or not yet, over all dimensions but the last, in a fixed order. The
-/// flag: add to the gradient.
+/// of dx, rounded to its type or not yet, over all dimensions but the last, in a fixed order. That
+/// gradient may be float32 for 16-bit dx. The flag: add to the gradient.
 extern const Op<In, In, Out, InOut, const ActivationArgs&, bool> activation_backward_bias;
 /// y = x where kept, scaled, else 0. Its own backward.
 extern const Op<In, Out, const DropoutArgs&> dropout;
+/// y = x in y's floating type, rounded to nearest.
+extern const Op<In, Out> cast;
 /// y = a op b, broadcast as NumPy does; y has the broadcast shape.
 extern const Op<In, In, Out> add;
 extern const Op<In, In, Out> subtract;
@@ -93,7 +104,7 @@ extern const Op<In, InOut> accumulate;
 // Sums, in a fixed order. ---------------------------------------------------------------------
 
 /// Adds up the dimensions along which y has size 1 or is missing: the gradient of a broadcast.
-/// The flag: add to y instead of overwriting it.
+/// y may be float32 for 16-bit x. The flag: add to y instead of overwriting it.
 extern const Op<In, InOut, bool> sum_to;
 
 // Matrices. -----------------------------------------------------------------------------------
@@ -103,11 +114,12 @@ struct MatmulArgs {
   bool transpose_b = false;
   bool accumulate = false;  ///< c += a b instead of c = a b
 };
-/// c = a b, two-dimensional.
+/// c = a b, two-dimensional. c may be float32 for 16-bit a and b.
 extern const Op<In, In, InOut, const MatmulArgs&> matmul;
 /// y = dropout(act(x w^T + bias)); x [rows, in], w [out, in], bias [out] or absent, y [rows, out].
 /// Activation and dropout are at most one pass after the product and the bias, on the CPU over each
-/// block of them. `z`, where given, receives x w^T + bias for a derivative that needs it.
+/// block of them. `z`, where given, receives x w^T + bias for a derivative that needs it. bias, z
+/// and y have one type, which may be float32 for 16-bit x and w.
 extern const Op<In, In, In, Out, Out, const ActivationArgs&> linear_forward;
 
 /// dx = dy w, the gradient of a Linear's input; dy [rows, out], w [out, in], dx [rows, in]. Where
@@ -212,9 +224,23 @@ extern const Op<InOut, In, InOut, const SgdArgs&> sgd_update;
 extern const Op<InOut, In, InOut, InOut, const AdamArgs&> adam_update;
 /// Parameters, gradients, and as many tensors of state as the rule has.
 extern const Op<InOut, In, InOuts, const RuleArgs&> rule_update;
-/// The root of the sum of the squares of all elements of all tensors, a scalar in float32 or
-/// float64, and every element but zeros times max_norm / (norm + 1e-6) where that is not above 1.
-extern const Op<InOuts, Out, double> clip_norm;
+/// Every element of the tensors divided by `scale` (a float32 scalar), where it is given; then the
+/// root of the sum of all their squares, `norm`, a scalar in float32 or float64; and every element
+/// but zeros times max_norm / (norm + 1e-6) where that is not above 1. `found` (an int32 scalar),
+/// where given, becomes 1 where the norm is not finite, else 0. In order: tensors, scale, norm,
+/// found, max_norm.
+extern const Op<InOuts, In, Out, Out, double> clip_norm;
+
+struct ScaleUpdateArgs {
+  double growth_factor = 2;
+  double backoff_factor = 0.5;
+  std::int64_t growth_interval = 2000;
+};
+/// A loss scale (a float32 scalar) after a step in which gradients overflowed, where `found` (an
+/// int32 scalar) is not 0: times backoff_factor; else, after growth_interval steps without, times
+/// growth_factor where that is finite. `clean`, steps since it last changed, and `skipped`, those
+/// that overflowed, are int64 scalars. In order: scale, clean, skipped, found.
+extern const Op<InOut, InOut, InOut, In, const ScaleUpdateArgs&> scale_update;
 
 // The table itself. ------------------------------------------------------------------------------
 

@@ -1,5 +1,6 @@
 #include <cmath>
 
+#include <sinter/autograd/autocast.h>
 #include <sinter/layers/linear.h>
 #include <sinter/layers/text_form.h>
 
@@ -40,8 +41,9 @@ void Linear::check_input(const Tensor& x) const {
   const Tensor& weight = weight_.value();
   check(x.device() == weight.device(), text(), ": the input is on ", x.device(),
         " and the layer on ", weight.device(), "; move one with to(device)");
-  check(x.dtype() == weight.dtype(), text(), ": the input is ", x.dtype(), " and the layer ",
-        weight.dtype(), "; convert one with to(dtype)");
+  check(x.dtype() == weight.dtype() || (is_autocast(x.dtype()) && is_autocast(weight.dtype())),
+        text(), ": the input is ", x.dtype(), " and the layer ", weight.dtype(),
+        "; convert one with to(dtype)");
 }
 
 void Linear::members(Members& members) {

@@ -4,6 +4,7 @@
 #include <typeinfo>
 #include <utility>
 
+#include <sinter/autograd/autocast.h>
 #include <sinter/autograd/functions.h>
 #include <sinter/kernels/dispatch.h>
 #include <sinter/kernels/faults.h>
@@ -92,6 +93,13 @@ Tensor CapturedStep::loss_of(const Batch& batch) {
 }
 
 void CapturedStep::update(Tape& tape, const Tensor& loss) {
+  if (scaler_ != nullptr) {
+    tape.backward(scaler_->scale(loss));
+    scaler_->unscale(optimizer_, max_grad_norm_.value_or(HUGE_VAL));
+    scaler_->step(optimizer_);
+    scaler_->update();
+    return;
+  }
   tape.backward(loss);
   if (max_grad_norm_) {
     clip_grad_norm(optimizer_.parameters(), *max_grad_norm_);
@@ -100,6 +108,7 @@ void CapturedStep::update(Tape& tape, const Tensor& loss) {
 }
 
 Tensor CapturedStep::step(const Batch& batch) {
+  const Autocast of_this_step(Autocast::dtype());  // copies of parameters go with it
   Tape tape;
   const Tensor loss = loss_of(batch);
   update(tape, loss);
@@ -107,6 +116,7 @@ Tensor CapturedStep::step(const Batch& batch) {
 }
 
 double CapturedStep::eager(const Batch& batch, const std::function<void(double)>& look) {
+  const Autocast of_this_step(Autocast::dtype());
   Tape tape;
   const Tensor loss = loss_of(batch);
   const double value = loss.item();
@@ -117,9 +127,13 @@ double CapturedStep::eager(const Batch& batch, const std::function<void(double)>
 
 std::string CapturedStep::kind(const std::string& of_batch) {
   const Generator& generator = *model_.generator();
-  std::string out = text(of_batch, "|", model_.text(), "|", static_cast<int>(matmul_precision()),
-                         "|", static_cast<const void*>(&generator), " ", generator.seed(), " ",
-                         generator.next_call(), "|", shortest(max_grad_norm_.value_or(0)));
+  std::string out =
+      text(of_batch, "|", model_.text(), "|", static_cast<int>(matmul_precision()), "|",
+           static_cast<const void*>(&generator), " ", generator.seed(), " ", generator.next_call(),
+           "|", shortest(max_grad_norm_.value_or(0)), "|", static_cast<const void*>(scaler_));
+  if (const auto narrow = Autocast::dtype()) {
+    out += text(*narrow);
+  }
   detail::for_each_module(
       model_, [&](const std::string&, Module& module) { out += module.training() ? 't' : 'e'; });
   const auto add = [&out](const Tensor& tensor) {
@@ -193,6 +207,9 @@ Tensor CapturedStep::run(const std::string& of_batch, std::int64_t steps,
     }
   } else {
     prepare(entry);
+  }
+  if (scaler_ != nullptr) {
+    scaler_->settle(optimizer_);
   }
   entry.graph->replay();
   replayed_ += steps;

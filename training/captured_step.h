@@ -13,6 +13,7 @@
 
 #include <sinter/layers/module.h>
 #include <sinter/training/dataset.h>
+#include <sinter/training/grad_scaler.h>
 #include <sinter/training/optimizers.h>
 
 namespace sinter {
@@ -30,7 +31,8 @@ using Loss = std::function<Tensor(const Tensor& output, const Tensor& targets)>;
 ///
 /// The first call for a kind of batch runs eagerly, the second is recorded. A kind is: shapes and
 /// types, the model's text() with train or eval mode of each module, its generator, where
-/// parameters and optimizer state lie and which are trained, and the precision of products;
+/// parameters and optimizer state lie and which are trained, the precision of products, and the
+/// type of the Autocast scope that the call is made in;
 /// whatever of it changes, nothing stale is replayed. A module of one's own has to show in text()
 /// all that its forward pass depends on, or reset() has to be called when it changes; so has a
 /// loss. A call that finds gradients left by a backward of one's own adds to them, eagerly.
@@ -68,6 +70,9 @@ class CapturedStep {
   /// Gradients are held to this norm before each update, as clip_grad_norm() does; not where it is
   /// unset. Throws Error unless it is above 0.
   void set_max_grad_norm(std::optional<double> max_norm);
+  /// The loss is scaled by it and its step taken in place of the optimizer's; null: not so. It must
+  /// outlive this.
+  void set_grad_scaler(GradScaler* scaler) { scaler_ = scaler; }
   /// Steps that were replayed.
   std::int64_t replayed() const { return replayed_; }
 
@@ -99,6 +104,7 @@ class CapturedStep {
   Optimizer& optimizer_;
   bool capture_ = true;
   std::optional<double> max_grad_norm_;
+  GradScaler* scaler_ = nullptr;
   Tensor fault_;  // of all graphs
   std::int64_t replayed_ = 0;
   std::list<Recorded> recorded_;     // the latest first

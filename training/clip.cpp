@@ -9,6 +9,12 @@
 namespace sinter {
 
 Tensor clip_grad_norm(const Parameters& parameters, double max_norm) {
+  Tensor nothing_found;
+  return unscale_grad_norm(parameters, {}, nothing_found, max_norm);
+}
+
+Tensor unscale_grad_norm(const Parameters& parameters, const Tensor& scale, Tensor& found,
+                         double max_norm) {
   check(max_norm > 0, "clip_grad_norm: max_norm must be above 0, got ", max_norm);
   for (const NamedParameter& parameter : parameters) {
     check(parameter.state != nullptr && parameter.value().defined(), "clip_grad_norm: parameter ",
@@ -29,7 +35,7 @@ Tensor clip_grad_norm(const Parameters& parameters, double max_norm) {
     dtype = gradient.dtype() == DType::float64 ? DType::float64 : dtype;
   }
   Tensor norm = Tensor::empty({}, dtype, gradients.front().device());
-  ops::clip_norm(gradients, norm, max_norm);
+  ops::clip_norm(gradients, scale, norm, found, max_norm);
   return norm;
 }
 

@@ -14,5 +14,10 @@ namespace sinter {
 /// unless max_norm > 0 (infinity only measures), where no parameter has a gradient, and for
 /// parameters on different devices.
 Tensor clip_grad_norm(const Parameters& parameters, double max_norm);
+/// The same for gradients of a loss that was multiplied by `scale` (a float32 scalar on the
+/// device): they are divided by it first, and `found` (an int32 scalar there) becomes 1 where their
+/// norm is not finite, else 0. GradScaler's.
+Tensor unscale_grad_norm(const Parameters& parameters, const Tensor& scale, Tensor& found,
+                         double max_norm);
 
 }  // namespace sinter

@@ -11,6 +11,21 @@ void check_loss(double loss, std::int64_t step, double lr) {
         " with learning rate ", lr, "; a smaller rate, or inputs scaled to about 1, usually help");
 }
 
+void EpochRun::look_at(double loss, std::int64_t step, double lr) const {
+  if (!may_overflow_) {
+    check_loss(loss, step, lr);
+  }
+}
+
+void EpochRun::count(double loss, std::int64_t items) {
+  items_ += items;
+  if (std::isfinite(loss)) {
+    weighted_ += loss * static_cast<double>(items);
+  } else {
+    overflowed_ += items;
+  }
+}
+
 std::vector<double> EpochRun::lrs(std::int64_t steps) const {
   std::vector<double> out;
   for (std::int64_t ahead = 0; ahead < steps; ++ahead) {
@@ -20,8 +35,7 @@ std::vector<double> EpochRun::lrs(std::int64_t steps) const {
 }
 
 void EpochRun::add(double loss, std::int64_t items) {
-  weighted_ += loss * static_cast<double>(items);
-  items_ += items;
+  count(loss, items);
   ++step_;
   ++read_;
   bar_.update(items_, this->loss());
@@ -38,9 +52,8 @@ void EpochRun::read() {
   for (const Waiting& waiting : std::exchange(waiting_, {})) {
     const auto losses = waiting.losses.to(DType::float32).to_vector<float>();
     for (std::size_t i = 0; i < losses.size(); ++i) {
-      check_loss(losses[i], ++read_, waiting.lrs[i]);
-      weighted_ += static_cast<double>(losses[i]) * static_cast<double>(waiting.items_each);
-      items_ += waiting.items_each;
+      look_at(losses[i], ++read_, waiting.lrs[i]);
+      count(losses[i], waiting.items_each);
     }
     bar_.update(items_, loss());
   }

@@ -25,6 +25,9 @@ class EpochRun {
            std::int64_t optimizer_step, ProgressBar& bar)
       : lr_at_(std::move(lr_at)), step_(first_step), read_(optimizer_step), bar_(bar) {}
 
+  /// A loss that is not finite is one of a step that was left out, and not of the mean.
+  void allow_overflow() { may_overflow_ = true; }
+
   /// Learning rates of the next `steps` steps.
   std::vector<double> lrs(std::int64_t steps) const;
   /// A step on so many items has been made.
@@ -35,11 +38,13 @@ class EpochRun {
   bool is_due() const;
   /// Waits for the losses. Throws Error for one that is not finite.
   void read();
+  /// Throws Error for a loss that is not finite, where that is not allowed.
+  void look_at(double loss, std::int64_t step, double lr) const;
 
   std::int64_t step() const { return step_; }
   std::int64_t items() const { return items_; }
   /// The mean over the items.
-  double loss() const { return weighted_ / static_cast<double>(items_); }
+  double loss() const { return weighted_ / static_cast<double>(items_ - overflowed_); }
 
  private:
   struct Waiting {
@@ -53,8 +58,12 @@ class EpochRun {
   std::int64_t step_;
   std::int64_t read_;  // of the optimizer's steps
   ProgressBar& bar_;
+  void count(double loss, std::int64_t items);
+
+  bool may_overflow_ = false;
   double weighted_ = 0;
   std::int64_t items_ = 0;
+  std::int64_t overflowed_ = 0;  // of the items
   std::vector<Waiting> waiting_;
   Clock::time_point last_read_ = Clock::now();
 };

@@ -145,12 +145,30 @@ Tensor Optimizer::live_constants(std::size_t bytes, WriteConstants write) {
   }
   bool is_new = false;
   const std::uint64_t ahead = graph->advanced(this, static_cast<std::uint64_t>(steps_), is_new);
-  return graph->live({static_cast<std::int64_t>(bytes)}, DType::uint8,
-                     [this, ahead, write = std::move(write)](std::span<std::byte> to) {
-                       const double lr = coming_lrs_.size() >= ahead ? coming_lrs_[ahead - 1] : lr_;
-                       write(steps_ + static_cast<std::int64_t>(ahead), lr, to);
-                     });
+  // Of the steps ahead, as many as there are before this one may turn out to have been left out.
+  const std::uint64_t choices = skip_.found.defined() ? ahead : 1;
+  return graph->live(
+      {static_cast<std::int64_t>(choices * bytes)}, DType::uint8,
+      [this, ahead, bytes, choices, write = std::move(write)](std::span<std::byte> to) {
+        const double lr = coming_lrs_.size() >= ahead ? coming_lrs_[ahead - 1] : lr_;
+        for (std::uint64_t k = 0; k < choices; ++k) {
+          write(steps_ + static_cast<std::int64_t>(ahead - k), lr, to.subspan(k * bytes, bytes));
+        }
+      });
 }
+
+void Optimizer::step_unless(const ops::SkipArgs& skip) {
+  skip_ = skip;
+  try {
+    step();
+  } catch (...) {
+    skip_ = {};
+    throw;
+  }
+  skip_ = {};
+}
+
+void Optimizer::uncount_steps(std::int64_t count) { steps_ -= count; }
 
 std::size_t Optimizer::index_of(const std::shared_ptr<Leaf>& leaf) const {
   const auto found = std::ranges::find_if(
@@ -310,7 +328,7 @@ void Adam::update(Tensor& values, const Tensor& gradients, std::vector<Tensor>& 
   if (options_.amsgrad) {
     // An amsgrad rule is these constants and nothing else, and so are its live ones.
     ops::rule_update(values, gradients, state,
-                     {math::AmsgradRule<double>{of_step.constants}, of_step.live});
+                     {math::AmsgradRule<double>{of_step.constants}, of_step.live, of_step.skip});
   } else {
     ops::adam_update(values, gradients, state[0], state[1], of_step);
   }

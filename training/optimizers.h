@@ -28,6 +28,10 @@ class Optimizer {
   /// One update, which consumes the gradients: the next backward overwrites them. Parameters
   /// without a gradient since the last step stay as they are. Throws Error where none has one.
   void step();
+  /// step(), in a graph under recording, of which the device may leave out a replay: GradScaler's.
+  void step_unless(const ops::SkipArgs& skip);
+  /// So many of the steps counted so far turned out to have been left out.
+  void uncount_steps(std::int64_t count);
   /// Drops the gradients unused: torch's zero_grad, not needed after step().
   void clear_gradients();
 
@@ -64,12 +68,14 @@ class Optimizer {
       std::function<Constants(std::int64_t step, double lr)> constants) {
     const Constants now = constants(steps_, lr_);
     using Narrowed = decltype(math::narrowed(now));
-    return {now, live_constants(sizeof(Narrowed),
-                                [constants = std::move(constants)](std::int64_t step, double lr,
-                                                                   std::span<std::byte> to) {
-                                  const Narrowed narrow = math::narrowed(constants(step, lr));
-                                  std::memcpy(to.data(), &narrow, sizeof narrow);
-                                })};
+    return {now,
+            live_constants(sizeof(Narrowed),
+                           [constants = std::move(constants)](std::int64_t step, double lr,
+                                                              std::span<std::byte> to) {
+                             const Narrowed narrow = math::narrowed(constants(step, lr));
+                             std::memcpy(to.data(), &narrow, sizeof narrow);
+                           }),
+            skip_};
   }
 
   const std::string& name() const { return name_; }
@@ -94,6 +100,7 @@ class Optimizer {
   std::vector<std::int64_t> offsets_;  // of each parameter in a state tensor
   std::int64_t steps_ = 0;
   std::vector<double> coming_lrs_;
+  ops::SkipArgs skip_;  // of the step under way
 };
 
 using SGDOptions = math::SgdOptions;  ///< lr, momentum, dampening, weight_decay, nesterov

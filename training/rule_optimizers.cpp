@@ -9,7 +9,7 @@ namespace {
 
 template <class Constants>
 ops::RuleArgs rule_args(const ops::UpdateArgs<Constants>& args) {
-  return {args.constants, args.live};
+  return {args.constants, args.live, args.skip};
 }
 
 // What NAdam and RAdam have in common at a step; the shares are theirs to fill in.

@@ -4,6 +4,7 @@
 #include <numeric>
 #include <utility>
 
+#include <sinter/autograd/autocast.h>
 #include <sinter/autograd/functions.h>
 #include <sinter/runtime/backend.h>
 #include <sinter/training/epoch_run.h>
@@ -35,6 +36,9 @@ void print(const EpochReport& report, std::int64_t epochs) {
       std::printf("accuracy %.2f%%  ", 100 * *report.validation->accuracy);
     }
   }
+  if (report.skipped > 0) {
+    std::printf("%lld steps left out  ", static_cast<long long>(report.skipped));
+  }
   std::printf("%.2f s  %.0f items/s\n", report.seconds,
               static_cast<double>(report.items) / report.seconds);
   std::fflush(stdout);
@@ -53,6 +57,9 @@ std::unique_ptr<Dataset> resident_copy(const Dataset& data, Device device) {
 // Steps in one graph: enough that what a replay costs the host does not count, and recording them
 // does not take long.
 constexpr std::int64_t most_steps_in_graph = 64;
+// With a GradScaler each replay begins with a look at what the last one left out, and brings along
+// the constants of each step for every number of steps left out before it.
+constexpr std::int64_t most_scaled_steps_in_graph = 16;
 
 }  // namespace
 
@@ -69,7 +76,7 @@ void Trainer::run_eagerly(EpochRun& run, DataLoader& loader) {
     const double lr = run.lrs(1).front();
     optimizer_.set_lr(lr);
     const double loss =
-        step_.eager(batch, [&](double value) { check_loss(value, optimizer_.steps() + 1, lr); });
+        step_.eager(batch, [&](double value) { run.look_at(value, optimizer_.steps() + 1, lr); });
     run.add(loss, batch.inputs.size(0));
   }
 }
@@ -82,6 +89,7 @@ void Trainer::run_captured(EpochRun& run, DataLoader& loader, const Dataset* res
     }
   };
   const std::int64_t batch_size = loader.options().batch_size;
+  const std::int64_t most_steps = scales_ ? most_scaled_steps_in_graph : most_steps_in_graph;
   if (resident == nullptr) {
     for (const Batch& batch : loader) {
       const std::vector<double> lrs = run.lrs(1);
@@ -96,8 +104,7 @@ void Trainer::run_captured(EpochRun& run, DataLoader& loader, const Dataset* res
     const std::int64_t whole = n / batch_size;
     for (std::int64_t step = 0; step < loader.batches();) {
       // Full graphs, one for the rest of the full batches, one for the last batch.
-      const std::int64_t steps =
-          std::max<std::int64_t>(1, std::min(most_steps_in_graph, whole - step));
+      const std::int64_t steps = std::max<std::int64_t>(1, std::min(most_steps, whole - step));
       const std::int64_t begin = step * batch_size;
       const std::int64_t end = std::min(n, begin + steps * batch_size);
       const std::vector<double> lrs = run.lrs(steps);
@@ -136,6 +143,15 @@ std::vector<EpochReport> Trainer::fit(const Dataset& data, const FitOptions& opt
   };
   step_.set_capture(options.capture);
   step_.set_max_grad_norm(options.max_grad_norm);
+  std::optional<Autocast> scope;
+  if (options.autocast) {
+    scope.emplace(*options.autocast);
+  }
+  scales_ = options.autocast == DType::float16;
+  if (scales_ && !scaler_) {
+    scaler_.emplace(options.scaler);
+  }
+  step_.set_grad_scaler(scales_ ? &*scaler_ : nullptr);
   step_.reset();  // what a loss of the caller's depends on may have changed
   const auto resident = step_.captures() ? resident_copy(data, device()) : nullptr;
   std::int64_t done_steps = 0;
@@ -154,6 +170,10 @@ std::vector<EpochReport> Trainer::fit(const Dataset& data, const FitOptions& opt
       {
         ProgressBar bar(text("epoch ", epoch, "/", options.epochs), data.size(), options.progress);
         EpochRun run(lr_at, done_steps, optimizer_.steps(), bar);
+        const std::int64_t skipped_before = scales_ ? scaler_->skipped() : 0;
+        if (scales_) {
+          run.allow_overflow();
+        }
         if (step_.captures()) {
           run_captured(run, loader, resident.get());
         } else {
@@ -162,6 +182,11 @@ std::vector<EpochReport> Trainer::fit(const Dataset& data, const FitOptions& opt
         done_steps = run.step();
         report.items = run.items();
         report.loss = run.loss();
+        if (scales_) {
+          scaler_->settle(optimizer_);
+          report.skipped = scaler_->skipped() - skipped_before;
+          check_loss(report.loss, optimizer_.steps(), optimizer_.lr());
+        }
       }
       ++epochs_done_;
       report.seconds = std::chrono::duration<double>(Clock::now() - start).count();

@@ -10,6 +10,7 @@
 #include <sinter/layers/module.h>
 #include <sinter/training/captured_step.h>
 #include <sinter/training/dataset.h>
+#include <sinter/training/grad_scaler.h>
 #include <sinter/training/loader.h>
 #include <sinter/training/optimizers.h>
 #include <sinter/training/schedules.h>
@@ -31,6 +32,7 @@ struct EpochReport {
   double loss = 0.0;     ///< mean over the items, as they were trained on
   double seconds = 0.0;  ///< of training, without validation
   std::optional<Evaluation> validation;
+  std::int64_t skipped = 0;  ///< steps left out since gradients overflowed: float16 only
 };
 
 struct FitOptions {
@@ -43,6 +45,10 @@ struct FitOptions {
   Schedule schedule = nullptr;                       ///< a factor on the optimizer's lr; else 1
   /// Gradients are held to this norm before each update, as clip_grad_norm() does.
   std::optional<double> max_grad_norm = std::nullopt;
+  /// float16 or bfloat16: steps and validation run in such an Autocast scope, float16 with a
+  /// GradScaler, which goes on from one call of fit to the next.
+  std::optional<DType> autocast = std::nullopt;
+  GradScalerOptions scaler = {};  ///< of the first call with float16
   /// On a device that can, steps are recorded as a graph and replayed (CapturedStep), many at a
   /// time where the data set fits into the device's memory. The same bits come out without, but a
   /// loss that is not finite is then found before its step has changed anything, and a loss or
@@ -61,7 +67,8 @@ class Trainer {
   Trainer(Module& model, Loss loss, Optimizer& optimizer);
 
   /// A report for each epoch. Throws Error where the loss is no longer finite, naming step and
-  /// learning rate, and whatever data set, model and loss throw.
+  /// learning rate (with float16: where that was so in all steps of an epoch), and whatever data
+  /// set, model and loss throw.
   std::vector<EpochReport> fit(const Dataset& data, const FitOptions& options = {});
   /// Mean loss, and accuracy where the targets are class labels, in eval mode.
   Evaluation evaluate(const Dataset& data, std::int64_t batch_size = 1000);
@@ -75,6 +82,8 @@ class Trainer {
   Module& model_;
   Optimizer& optimizer_;
   Loss loss_;
+  std::optional<GradScaler> scaler_;
+  bool scales_ = false;  // in this call of fit
   CapturedStep step_;
   std::int64_t epochs_done_ = 0;  // over all calls of fit, so that each shuffles anew
 };

@@ -38,6 +38,8 @@ void add_options(CLI::App& app, Options& o) {
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
   app.add_flag("--eager", o.step.eager, "No graphs: launch by launch");
+  app.add_flag("--autocast", o.step.autocast,
+               "16-bit tasks with float32 parameters, in an Autocast scope");
   app.add_option("--runs", o.step.runs, "The median of so many counts")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();

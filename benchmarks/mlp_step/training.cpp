@@ -52,11 +52,11 @@ TensorDataset make_data(const StepTask& task, Device device) {
   return TensorDataset(inputs.to(task.dtype), labels).to(device);
 }
 
-Sequential make_model_on(const StepTask& task, Device device) {
+Sequential make_model_on(const StepTask& task, const StepSettings& settings) {
   manual_seed(7);
   Sequential model = make_model(task.recipe);
-  model.to(task.dtype);
-  model.to(device);
+  model.to(settings.autocast ? DType::float32 : task.dtype);
+  model.to(settings.device);
   model.train();
   return model;
 }
@@ -87,9 +87,12 @@ Training::Training(const StepTask& task, const StepSettings& settings)
       settings_(settings),
       data_(make_data(task, settings.device)),
       bytes_before_(bytes_in_use(settings.device)),
-      model_(make_model_on(task, settings.device)),
+      model_(make_model_on(task, settings)),
       optimizer_(make_optimizer(task.recipe, model_)),
       step_(model_, CrossEntropyLoss{}, *optimizer_) {
+  if (settings.autocast && task.dtype != DType::float32) {
+    scope_.emplace(task.dtype);
+  }
   if (settings.eager) {
     step_.set_capture(false);
   }

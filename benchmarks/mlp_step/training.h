@@ -4,9 +4,11 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "tasks.h"
+#include <sinter/autograd/autocast.h>
 #include <sinter/layers/sequential.h>
 #include <sinter/runtime/device.h>
 #include <sinter/training/captured_step.h>
@@ -18,7 +20,8 @@ namespace bench {
 struct StepSettings {
   sinter::Device device;
   std::int64_t steps_per_graph = 64;
-  bool eager = false;  ///< no graphs
+  bool eager = false;     ///< no graphs
+  bool autocast = false;  ///< 16-bit tasks: products in that type, parameters in float32
   int runs = 5;
 };
 
@@ -46,6 +49,7 @@ class Training {
   StepSettings settings_;
   sinter::TensorDataset data_;
   std::size_t bytes_before_;
+  std::optional<sinter::Autocast> scope_;
   sinter::Sequential model_;
   std::unique_ptr<sinter::Optimizer> optimizer_;
   sinter::CapturedStep step_;

@@ -139,11 +139,11 @@ def read_tasks(options):
     return dict(line.split(" ", 1) for line in listed.stdout.splitlines())
 
 
-def run_sinter(options, task):
+def run_sinter(options, task, *modes):
     with tempfile.TemporaryDirectory() as folder:
         path = pathlib.Path(folder) / "sinter.json"
         command = [options.sinter, "--only", task, "--device", options.device, "--json", str(path), "--runs", "3",
-                   "--steps-per-graph", str(options.steps_per_graph)]
+                   "--steps-per-graph", str(options.steps_per_graph), *modes]
         try:
             done = subprocess.run(command, capture_output=True, text=True, timeout=options.limit)
         except subprocess.TimeoutExpired:
@@ -175,7 +175,10 @@ def result_of(system, task, flops, rounds):
 
 def time_task(task, words, peers, options, versions):
     recipe = recipes.parse(words.split())
-    ready, answers = [], {"sinter": []}
+    ours = {"sinter": ()}
+    if recipe.dtype == "bfloat16":
+        ours["sinter, autocast"] = ("--autocast",)
+    ready, answers = [], {name: [] for name in ours}
     for peer in peers:
         if "autocast" in peer.name and recipe.dtype != "bfloat16":
             continue
@@ -184,14 +187,15 @@ def time_task(task, words, peers, options, versions):
             ready.append(peer)
             answers[peer.name] = []
     for _ in range(options.rounds):
-        row, said = run_sinter(options, task)
-        versions |= said
-        answers["sinter"].append(row)
+        for name, modes in ours.items():
+            row, said = run_sinter(options, task, *modes)
+            versions |= said
+            answers[name].append(row)
         for peer in list(ready):
             answers[peer.name].append(peer.ask("time"))
             if "problem" in answers[peer.name][-1]:
                 ready.remove(peer)
-        if "problem" in row:
+        if any("problem" in answers[name][-1] for name in ours):
             break
     return [result_of(system, task, recipe.flops, rounds) for system, rounds in answers.items()]
 

@@ -78,6 +78,17 @@ void dropout(In x, Out y, const ops::DropoutArgs& args) {
   activation_forward(x, y, {.act = {}, .dropout = args});
 }
 
+void cast(In x, Out y) {
+  with_floating("cast", x->dtype(), [&]<class From>(From) {
+    with_floating("cast", y->dtype(), [&]<class To>(To) {
+      parallel_shares(x->numel(), parallel_grain, [&](std::int64_t begin, std::int64_t end) {
+        std::transform(x->raw<From>() + begin, x->raw<From>() + end, y->raw<To>() + begin,
+                       [](From value) { return static_cast<To>(value); });
+      });
+    });
+  });
+}
+
 namespace {
 
 template <class F>

@@ -68,7 +68,7 @@ void rule_update(InOut p, In g, InOuts state, const ops::RuleArgs& args) {
   });
 }
 
-void clip_norm(InOuts tensors, Out norm, double max_norm) {
+void clip_norm(InOuts tensors, In scale, Out norm, Out found, double max_norm) {
   double squares = 0;
   for (std::size_t k = 0; k < tensors.size(); ++k) {
     with_floating("clip_norm", tensors[k].dtype(), [&]<class T>(T) {
@@ -77,10 +77,14 @@ void clip_norm(InOuts tensors, Out norm, double max_norm) {
       });
     });
   }
-  const double found = std::sqrt(squares);
+  const double unscale = scale->defined() ? 1.0 / static_cast<double>(*scale->raw<float>()) : 1.0;
+  const double length = std::sqrt(squares) * unscale;
   with_floating("clip_norm", norm->dtype(),
-                [&]<class T>(T) { norm->raw<T>()[0] = static_cast<T>(found); });
-  const double factor = math::clip_factor(found, max_norm);
+                [&]<class T>(T) { norm->raw<T>()[0] = static_cast<T>(length); });
+  if (found->defined()) {
+    *found->raw<std::int32_t>() = std::isfinite(length) ? 0 : 1;
+  }
+  const double factor = math::clip_factor(length, max_norm) * unscale;
   if (factor == 1) {
     return;
   }
@@ -95,6 +99,13 @@ void clip_norm(InOuts tensors, Out norm, double max_norm) {
       });
     });
   }
+}
+
+void scale_update(InOut scale, InOut clean, InOut skipped, In found,
+                  const ops::ScaleUpdateArgs& args) {
+  math::update_scale(*scale->raw<float>(), *clean->raw<std::int64_t>(),
+                     *skipped->raw<std::int64_t>(), *found->raw<std::int32_t>() != 0,
+                     args.growth_factor, args.backoff_factor, args.growth_interval);
 }
 
 }  // namespace sinter::cpu

@@ -29,17 +29,27 @@ void activation_backward(In kept, In dy, Out dx, const ops::ActivationArgs& args
 
 void activation_backward_bias(In kept, In dy, Out dx, InOut bias_gradient,
                               const ops::ActivationArgs& args, bool accumulate) {
-  const bool is_done =
-      !args.dropout.mask.drops_everything() &&
-      with_storage("activation", dy->dtype(), [&]<class T>(T) {
-        return activation_backward_bias(dy->device().index, args, kept->raw<T>(), dy->raw<T>(),
-                                        dx->raw<T>(), dy->shape().rows(), dy->shape().last(),
-                                        bias_gradient->raw<T>(), accumulate);
-      });
-  if (!is_done) {
+  Tensor sums;
+  if (!args.dropout.mask.drops_everything()) {
+    sums = with_storage("activation", dy->dtype(), [&]<class T>(T) {
+      return activation_backward_bias(dy->device().index, args, kept->raw<T>(), dy->raw<T>(),
+                                      dx->raw<T>(), dy->shape().rows(), dy->shape().last());
+    });
+  }
+  if (sums.defined()) {
+    sum_groups(sums, *bias_gradient, accumulate);
+  } else {
     activation_backward(kept, dy, dx, args);
     sum_to(*dx, bias_gradient, accumulate);
   }
+}
+
+void cast(In x, Out y) {
+  with_storage("cast", x->dtype(), [&]<class From>(From) {
+    with_storage("cast", y->dtype(), [&]<class To>(To) {
+      cast(x->device().index, x->raw<From>(), y->raw<To>(), x->numel());
+    });
+  });
 }
 
 void dropout(In x, Out y, const ops::DropoutArgs& args) {

@@ -31,6 +31,7 @@ void check_blas(cublasStatus_t status, const char* call, int device) {
 // the 16 bytes of a vector: all memory of the pool is, wherever it lies.
 struct Kind {
   DType dtype;
+  DType result;
   cublasComputeType_t compute;
   bool transpose_a, transpose_b, accumulate, with_bias;
   std::int64_t m, n, k;
@@ -144,9 +145,13 @@ std::optional<Plan> plan_of(const Kind& kind, const Engine& on, int device) {
       device);
   set(&plan.operation, CUBLASLT_MATMUL_DESC_EPILOGUE,
       kind.with_bias ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT, device);
+  if (kind.with_bias) {
+    set(&plan.operation, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE,
+        static_cast<std::int32_t>(type_of(kind.result)), device);
+  }
   lay_out(&plan.first, kind.dtype, kind.transpose_b, kind.k, kind.n, device);
   lay_out(&plan.second, kind.dtype, kind.transpose_a, kind.m, kind.k, device);
-  lay_out(&plan.result, kind.dtype, false, kind.m, kind.n, device);
+  lay_out(&plan.result, kind.result, false, kind.m, kind.n, device);
   Preference preference(device);
   preference.set(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, std::uint64_t{on.room.bytes()});
   // Sums of 16-bit products are float32 from end to end.
@@ -180,7 +185,7 @@ bool run(const Product& p, const void* bias) {
   }
   if (p.k == 0) {  // which cuBLASLt does not take
     if (is_plain && !p.accumulate) {
-      check(cudaMemsetAsync(p.c, 0, static_cast<std::size_t>(p.m * p.n) * size_of(p.dtype),
+      check(cudaMemsetAsync(p.c, 0, static_cast<std::size_t>(p.m * p.n) * size_of(p.result),
                             use(p.device)),
             "cudaMemsetAsync");
     }
@@ -190,6 +195,7 @@ bool run(const Product& p, const void* bias) {
   const std::scoped_lock lock(mutex);
   Engine& on = engine(p.device);
   const Kind kind{p.dtype,
+                  p.result,
                   compute_type(p.dtype),
                   p.transpose_a,
                   p.transpose_b,

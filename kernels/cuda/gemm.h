@@ -11,7 +11,8 @@ namespace sinter::cuda {
 /// [n, k] read transposed. float32 as matmul_precision() says; 16-bit types with float32 sums.
 struct Product {
   int device;
-  DType dtype;
+  DType dtype;   ///< of a and b
+  DType result;  ///< of c and a bias: the same, or float32
   bool transpose_a, transpose_b;
   std::int64_t m, n, k;
   const void* a;

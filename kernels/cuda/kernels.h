@@ -29,13 +29,20 @@ void activation_forward(int device, const ops::ActivationArgs& args, const T* x,
 template <class T>
 void activation_backward(int device, const ops::ActivationArgs& args, const T* kept, const T* dy,
                          T* dx, std::int64_t n);
-/// The same for rows of `columns` (dx may be dy), and bias_gradient [columns] = or += the sums of
-/// dx over them, in an order that depends on the sizes only. False, and nothing is done, where
-/// there is no kernel for these tensors.
+/// The same for rows of `columns` (dx may be dy). The sums of dx over groups of rows [groups,
+/// columns], for sum_groups(), how many depends on the sizes only. Undefined, and nothing is done,
+/// where there is no kernel for these tensors.
 template <class T>
-bool activation_backward_bias(int device, const ops::ActivationArgs& args, const T* kept,
-                              const T* dy, T* dx, std::int64_t rows, std::int64_t columns,
-                              T* bias_gradient, bool accumulate);
+Tensor activation_backward_bias(int device, const ops::ActivationArgs& args, const T* kept,
+                                const T* dy, T* dx, std::int64_t rows, std::int64_t columns);
+
+/// y = x in another type.
+template <class T>
+void cast(int device, const T* x, float* y, std::int64_t n);
+template <class T>
+void cast(int device, const T* x, float16* y, std::int64_t n);
+template <class T>
+void cast(int device, const T* x, bfloat16* y, std::int64_t n);
 
 /// y = a op b, both of n elements.
 template <class T>
@@ -47,11 +54,10 @@ void arithmetic(int device, Arithmetic op, const T* a, const T* b, T* y, std::in
 template <class T>
 void affine(int device, const T* x, T* y, std::int64_t n, float scale, float shift);
 
-/// y[j] = or += the sum over rows of x[row * columns + j], in an order that depends on the number
-/// of rows only. `partial` has room for sum_rows_blocks(rows) * columns floats.
+/// The sums over groups of rows of x [rows, columns], for sum_groups(): `partial`
+/// [sum_rows_blocks(rows), columns].
 template <class T>
-void sum_rows(int device, const T* x, std::int64_t rows, std::int64_t columns, float* partial, T* y,
-              bool accumulate);
+void sum_rows(int device, const T* x, std::int64_t rows, std::int64_t columns, float* partial);
 inline constexpr std::int64_t rows_in_group = 128;
 constexpr std::int64_t sum_rows_blocks(std::int64_t rows) {
   return (rows + rows_in_group - 1) / rows_in_group;
@@ -207,6 +213,13 @@ void gather_normalise(int device, const Picked& picked, const std::uint8_t* byte
 void gather_rows(int device, const Picked& picked, const std::byte* rows, std::int64_t row_bytes,
                  std::byte* y);
 
+/// ops::SkipArgs, or nulls; `choices`: how many live constants there are to choose from.
+struct Skip {
+  const std::int32_t* found = nullptr;
+  const std::int64_t* skipped = nullptr;
+  const std::int64_t* known = nullptr;
+  std::int64_t choices = 1;
+};
 /// The constants of an update. In a captured graph `live` is where they are by the time that it
 /// runs, and `fault` its note (FaultNote): if there is anything in it, nothing is updated.
 template <class Constants>
@@ -214,6 +227,7 @@ struct Update {
   Constants constants;
   const Constants* live = nullptr;
   const std::int64_t* fault = nullptr;
+  Skip skip = {};
 };
 using SgdUpdate = Update<math::SgdConstants<float>>;
 using AdamUpdate = Update<math::AdamConstants<float>>;
@@ -235,11 +249,16 @@ struct Clipping {
   float* factor;    ///< that all elements take, once the last tensor has been seen
   float* norm;
   double most;
+  const float* scale;   ///< that all elements have to be divided by, or null
+  std::int32_t* found;  ///< 1 where the norm is not finite, else 0; or null
 };
 /// Adds the squares of n elements; with the last tensor's, norm and factor are known.
 template <class T>
 void add_squares(int device, const T* x, std::int64_t n, const Clipping& clipping, bool is_last);
 template <class T>
 void scale_by(int device, T* x, std::int64_t n, const float* factor);
+/// ops::scale_update
+void scale_update(int device, float* scale, std::int64_t* clean, std::int64_t* skipped,
+                  const std::int32_t* found, const ops::ScaleUpdateArgs& args);
 
 }  // namespace sinter::cuda

@@ -18,7 +18,8 @@ Tensor rows_of(const Tensor& x) { return x.reshape({x.shape().rows(), x.shape().
 
 Product product(const Tensor& a, const Tensor& b, const Tensor& c, const ops::MatmulArgs& args) {
   return {.device = c.device().index,
-          .dtype = c.dtype(),
+          .dtype = a.dtype(),
+          .result = c.dtype(),
           .transpose_a = args.transpose_a,
           .transpose_b = args.transpose_b,
           .m = c.size(0),
@@ -38,7 +39,7 @@ void linear_forward(In x, In weight, In bias, Out z, Out y, const ops::Activatio
   if (is_for_tiles(*x, *weight)) {
     return tile::linear_forward(x, weight, bias, z, y, args);
   }
-  with_storage("linear", x->dtype(), [&]<class T>(T) {
+  with_storage("linear", y->dtype(), [&]<class T>(T) {
     const bool drops_all = args.dropout.mask.drops_everything();
     if (drops_all) {
       y->fill(0);

@@ -11,6 +11,7 @@ void activation_backward(In kept, In dy, Out dx, const ops::ActivationArgs& args
 void activation_backward_bias(In kept, In dy, Out dx, InOut bias_gradient,
                               const ops::ActivationArgs& args, bool accumulate);
 void dropout(In x, Out y, const ops::DropoutArgs& args);
+void cast(In x, Out y);
 void add(In a, In b, Out y);
 void subtract(In a, In b, Out y);
 void multiply(In a, In b, Out y);
@@ -24,6 +25,8 @@ bool backward_is_grouped(const Tensor& x, const Tensor& weight);
 void weight_gradients(Ins dy, Ins x, InOuts dw, InOuts db,
                       const std::vector<ops::WeightGradientFlags>& flags);
 void sum_to(In x, InOut y, bool accumulate);
+/// No op of the table: y = or += the sums over groups of rows, partial [groups, elements of y].
+void sum_groups(const Tensor& partial, Tensor& y, bool accumulate);
 void linears_sgd_update(Ins dy, Ins x, InOuts weights, InOuts biases, InOuts weight_state,
                         InOuts bias_state, const ops::SgdArgs& args);
 void linears_adam_update(Ins dy, Ins x, InOuts weights, InOuts biases, InOuts weight_state,
@@ -51,6 +54,8 @@ void stack(Ins x, Out y);
 void sgd_update(InOut p, In g, InOut momentum, const ops::SgdArgs& args);
 void adam_update(InOut p, In g, InOut m, InOut v, const ops::AdamArgs& args);
 void rule_update(InOut p, In g, InOuts state, const ops::RuleArgs& args);
-void clip_norm(InOuts tensors, Out norm, double max_norm);
+void clip_norm(InOuts tensors, In scale, Out norm, Out found, double max_norm);
+void scale_update(InOut scale, InOut clean, InOut skipped, In found,
+                  const ops::ScaleUpdateArgs& args);
 
 }  // namespace sinter::cuda

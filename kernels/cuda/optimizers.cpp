@@ -29,7 +29,7 @@ void adam_update(InOut p, In g, InOut m, InOut v, const ops::AdamArgs& args) {
 void rule_update(InOut p, In g, InOuts state, const ops::RuleArgs& args) {
   std::visit(
       [&](const auto& rule) {
-        const auto update = update_of(ops::UpdateArgs(rule, args.live));
+        const auto update = update_of(ops::UpdateArgs(rule, args.live, args.skip));
         using Rule = std::remove_cvref_t<decltype(update.constants)>;
         with_storage("rule_update", p->dtype(), [&]<class T>(T) {
           T* of_rule[Rule::states];
@@ -43,10 +43,12 @@ void rule_update(InOut p, In g, InOuts state, const ops::RuleArgs& args) {
       args.rule);
 }
 
-void clip_norm(InOuts tensors, Out norm, double max_norm) {
+void clip_norm(InOuts tensors, In scale, Out norm, Out found, double max_norm) {
   const Tensor squares = Tensor::zeros({}, DType::float64, norm->device());
   const Tensor factor = Tensor::empty({}, DType::float32, norm->device());
-  const Clipping clipping{squares.raw<double>(), factor.raw<float>(), norm->raw<float>(), max_norm};
+  const Clipping clipping{squares.raw<double>(),      factor.raw<float>(),
+                          norm->raw<float>(),         max_norm,
+                          raw_or_null<float>(*scale), raw_or_null<std::int32_t>(*found)};
   const int device = norm->device().index;
   const auto for_each = [&](auto use) {
     for (std::size_t k = 0; k < tensors.size(); ++k) {
@@ -59,6 +61,12 @@ void clip_norm(InOuts tensors, Out norm, double max_norm) {
   });
   for_each(
       [&](auto* x, std::int64_t n, std::size_t) { scale_by(device, x, n, factor.raw<float>()); });
+}
+
+void scale_update(InOut scale, InOut clean, InOut skipped, In found,
+                  const ops::ScaleUpdateArgs& args) {
+  scale_update(scale->device().index, scale->raw<float>(), clean->raw<std::int64_t>(),
+               skipped->raw<std::int64_t>(), found->raw<std::int32_t>(), args);
 }
 
 namespace {

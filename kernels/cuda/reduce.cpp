@@ -6,19 +6,36 @@
 
 namespace sinter::cuda {
 
+void sum_groups(const Tensor& partial, Tensor& y, bool accumulate) {
+  with_storage("sum_groups", y.dtype(), [&]<class T>(T) {
+    sum_groups(y.device().index, partial.raw<float>(), partial.size(0), partial.size(1), y.raw<T>(),
+               accumulate);
+  });
+}
+
 void sum_to(In x, InOut y, bool accumulate) {
+  const bool is_one_type = x->dtype() == y->dtype();
+  if (keeps_last_dimensions(y->shape(), x->shape()) && !(is_one_type && y->numel() == 1)) {
+    const std::int64_t columns = y->numel();
+    const std::int64_t rows = columns == 0 ? 0 : x->numel() / columns;
+    const Tensor partial =
+        Tensor::empty({sum_rows_blocks(rows), columns}, DType::float32, x->device());
+    with_storage("sum_to", x->dtype(), [&]<class T>(T) {
+      sum_rows(x->device().index, x->raw<T>(), rows, columns, partial.raw<float>());
+    });
+    sum_groups(partial, *y, accumulate);
+    return;
+  }
+  if (!is_one_type) {
+    Tensor same = Tensor::empty(x->shape(), y->dtype(), x->device());
+    cast(x, same);
+    sum_to(same, y, accumulate);
+    return;
+  }
   with_storage("sum_to", x->dtype(), [&]<class T>(T) {
     const int device = x->device().index;
     if (y->numel() == 1) {
       sum_all(device, x->raw<T>(), x->numel(), y->raw<T>(), accumulate);
-      return;
-    }
-    if (keeps_last_dimensions(y->shape(), x->shape())) {
-      const std::int64_t columns = y->numel();
-      const std::int64_t rows = columns == 0 ? 0 : x->numel() / columns;
-      const Tensor partial =
-          Tensor::empty({sum_rows_blocks(rows), columns}, DType::float32, x->device());
-      sum_rows(device, x->raw<T>(), rows, columns, partial.raw<float>(), y->raw<T>(), accumulate);
       return;
     }
     Dimensions kept, summed;

@@ -20,42 +20,30 @@ class RowValues {
   static constexpr int vectors = held;
   static constexpr int per_vector = width<T>;
 
-  /// What a row holds as it lies in memory, half the registers where elements are half as wide: to
-  /// be asked for long before it is needed.
-  class Coming {
-   public:
-    /// Null: nothing is asked for.
-    __device__ Coming(const T* x, std::int64_t columns) : x_(x) {
-#pragma unroll
-      for (int v = 0; v < vectors; ++v) {
-        if (x != nullptr && place(v) < columns) {
-          raw_[v] = load_raw(x + place(v));
-        }
-      }
-    }
-
-   private:
-    friend class RowValues;
-    const T* x_;
-    uint4 raw_[vectors == 0 ? 1 : vectors] = {};
-  };
-
-  __device__ RowValues(const Coming& coming, std::int64_t columns, float otherwise = 0)
-      : x_(coming.x_), columns_(columns), otherwise_(otherwise) {
+  /// Null: every element is `otherwise`.
+  __device__ RowValues(const T* x, std::int64_t columns, float otherwise = 0)
+      : x_(x), columns_(columns), otherwise_(otherwise) {
 #pragma unroll
     for (int v = 0; v < vectors; ++v) {
-      vector[v] = unpacked<T>(coming.raw_[v]);
-      if (x_ == nullptr) {
+      if (x == nullptr) {
 #pragma unroll
         for (float& value : vector[v].value) {
           value = otherwise;
         }
+      } else if (place(v) < columns) {
+        vector[v] = load(x + place(v));
       }
     }
   }
-  /// Null: every element is `otherwise`.
-  __device__ RowValues(const T* x, std::int64_t columns, float otherwise = 0)
-      : RowValues(Coming(x, columns), columns, otherwise) {}
+
+  /// A row of which the vectors are there, as they lie in memory.
+  __device__ RowValues(const uint4 (&raw)[held == 0 ? 1 : held], const T* x, std::int64_t columns)
+      : x_(x), columns_(columns), otherwise_(0) {
+#pragma unroll
+    for (int v = 0; v < vectors; ++v) {
+      vector[v] = unpacked<T>(raw[v]);
+    }
+  }
 
   __device__ std::int64_t columns() const { return columns_; }
   /// The column at which a vector of this thread begins.
@@ -66,7 +54,7 @@ class RowValues {
     return x_ == nullptr ? otherwise_ : to_float(x_[column]);
   }
 
-  Vector<T> vector[vectors == 0 ? 1 : vectors];
+  Vector<T> vector[vectors == 0 ? 1 : vectors] = {};
 
  private:
   const T* x_;

@@ -58,15 +58,13 @@ void norm_backward(In x, In weight, In mean, In rstd, In dy, Out dx, InOut dw, I
                                           .rows = rows,
                                           .columns = columns,
                                           .rows_of_group = norm_rows_of_group(rows, columns)});
-    const auto finish = [&](const Tensor& sums, const InOut& gradient, bool accumulate) {
-      if (gradient->defined()) {
-        sum_groups(device, sums.raw<float>(), groups, gradient->numel(), gradient->raw<T>(),
-                   accumulate);
-      }
-    };
-    finish(dw_sums, dw, flags.accumulate_weight);
-    finish(db_sums, db, flags.accumulate_bias);
   });
+  if (dw->defined()) {
+    sum_groups(dw_sums, *dw, flags.accumulate_weight);
+  }
+  if (db->defined()) {
+    sum_groups(db_sums, *db, flags.accumulate_bias);
+  }
 }
 
 void glu_forward(In x, Out y, const ops::ActivationArgs& args) {

@@ -13,12 +13,19 @@ struct Updating : Anywhere {
   Update<Constants> update;
 
   __device__ bool is_idle() const {
-    return update.fault != nullptr && *update.fault != no_position;
+    return (update.fault != nullptr && *update.fault != no_position) ||
+           (update.skip.found != nullptr && *update.skip.found != 0);
   }
   __device__ Body begun() const {
     Body body;
-    body.update = {update.live != nullptr ? *update.live : update.constants};
+    body.update = {update.live != nullptr ? update.live[choice()] : update.constants};
     return body;
+  }
+
+ private:
+  __device__ std::int64_t choice() const {
+    const auto& skip = update.skip;
+    return skip.found != nullptr ? min(*skip.skipped - *skip.known, skip.choices - 1) : 0;
   }
 };
 

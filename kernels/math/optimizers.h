@@ -6,6 +6,8 @@
 // vectorises. State starts as zeros. T is the type the constants are held in, V the type computed
 // in.
 
+#include <cstdint>
+
 #include <sinter/kernels/math/functions.h>
 #include <sinter/kernels/math/hd.h>
 
@@ -72,6 +74,21 @@ SINTER_HD void sgd_step(V& parameter, V gradient, V& velocity, const SgdConstant
 SINTER_HD constexpr double clip_factor(double norm, double most) {
   const double factor = most / (norm + 1e-6);
   return factor > 1 ? 1 : factor;
+}
+
+// A loss scale after a step, as torch.amp.GradScaler has it. `clean`: steps without an overflow
+// since it last changed.
+SINTER_HD void update_scale(float& scale, std::int64_t& clean, std::int64_t& skipped,
+                            bool overflowed, double growth, double backoff, std::int64_t interval) {
+  if (overflowed) {
+    scale = static_cast<float>(scale * backoff);
+    clean = 0;
+    ++skipped;
+  } else if (++clean >= interval) {
+    const float grown = static_cast<float>(scale * growth);
+    scale = grown <= 0x1.fffffep127f ? grown : scale;
+    clean = 0;
+  }
 }
 
 // Kingma & Ba, "Adam: A Method for Stochastic Optimization", 2015; decoupled: Loshchilov & Hutter,

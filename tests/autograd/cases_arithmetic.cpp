@@ -127,6 +127,9 @@ GradientCases arithmetic_cases() {
   add_unary(cases, "operator-(double, Tensor)", "", [](const Tensor& a) { return 2.5 - a; });
   add_unary(cases, "operator*(double, Tensor)", "", [](const Tensor& a) { return 2.5 * a; });
   add_unary(cases, "operator-(Tensor)", "", [](const Tensor& a) { return -a; });
+  // To the type that it has: from any other, finite differences would see the rounding alone.
+  add_unary(cases, "cast(Tensor, DType)", "",
+            [](const Tensor& a) { return cast(a * a, DType::float64) * a; });
   add_in_place(cases, "+=", [](Tensor& y, const Tensor& x) { y += x; });
   add_in_place(cases, "-=", [](Tensor& y, const Tensor& x) { y -= x; });
   add_unary(cases, "operator+=(Tensor, double)", "", [](const Tensor& a) {

@@ -20,6 +20,7 @@ TEST_CASE("every op has a name of its own and a CPU kernel, which is the referen
   for (const char* name : {"activation_forward",
                            "activation_backward",
                            "dropout",
+                           "cast",
                            "add",
                            "subtract",
                            "multiply",
@@ -50,7 +51,8 @@ TEST_CASE("every op has a name of its own and a CPU kernel, which is the referen
                            "sgd_update",
                            "adam_update",
                            "rule_update",
-                           "clip_norm"}) {
+                           "clip_norm",
+                           "scale_update"}) {
     CAPTURE(name);
     CHECK(names.contains(name));
   }

@@ -27,7 +27,7 @@ using Public = std::tuple<
     // autograd
     Tape*, NoTape*, Backward*, Recording*, Saved*, Pass*, DropoutOptions*, CrossEntropyOptions*, NllOptions*, L1Options*, MseOptions*,
     HuberOptions*, SmoothL1Options*, BceWithLogitsOptions*, KlDivOptions*,
-    GradCheckOptions*, GradCheckReport*, detail::TapeScope*,
+    GradCheckOptions*, GradCheckReport*, detail::TapeScope*, Autocast*,
     // layers
     Module*, Members*, Parameter*, ParameterState*, NamedParameter*, Initializer*, FlatBuffer*, GradientRun*,
     EvalScope*, Linear*, LinearOptions*, Flatten*, Dropout*, ActivationLayer<math::ReLU>*,
@@ -39,7 +39,7 @@ using Public = std::tuple<
     Optimizer*, SGD*, Adam*, AdamW*, AdamWOptions*, RMSprop*, RMSpropOptions*, Adagrad*,
     AdagradOptions*, NAdam*, NAdamOptions*, RAdam*, RAdamOptions*, Dataset*, Batch*, Subset*, TensorDataset*,
     InMemoryDataset*, InMemoryOptions*, DataLoader*, LoaderOptions*, datasets::Mnist*,
-    datasets::MnistOptions*, CapturedStep*, TrainingTime*, SchedulePer*,
+    datasets::MnistOptions*, CapturedStep*, GradScaler*, GradScalerOptions*, TrainingTime*, SchedulePer*,
     OneCycleOptions*, ReduceOnPlateauOptions*, ReduceOnPlateau*, Trainer*, FitOptions*, EpochReport*, Evaluation*>;
 // clang-format on
 static_assert(std::tuple_size_v<Public> > 60);

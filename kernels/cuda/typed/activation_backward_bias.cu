@@ -136,9 +136,8 @@ std::int64_t rows_of_block(std::int64_t rows, std::int64_t across) {
 }  // namespace
 
 template <class T>
-bool activation_backward_bias(int device, const ops::ActivationArgs& args, const T* kept,
-                              const T* dy, T* dx, std::int64_t rows, std::int64_t columns,
-                              T* bias_gradient, bool accumulate) {
+Tensor activation_backward_bias(int device, const ops::ActivationArgs& args, const T* kept,
+                                const T* dy, T* dx, std::int64_t rows, std::int64_t columns) {
   constexpr std::uint64_t longest = std::uint64_t{1} << 35;  // see LanesMask
   constexpr std::int64_t most_down = 65535;
   const math::DropoutMask& mask = args.dropout.mask;
@@ -151,9 +150,9 @@ bool activation_backward_bias(int device, const ops::ActivationArgs& args, const
       first % longest + static_cast<std::uint64_t>(rows * columns) > longest ||
       mask.scheme != math::MaskScheme::lanes || !detail::on_vectors(kept) ||
       !detail::on_vectors(dy) || !detail::on_vectors(dx)) {
-    return false;
+    return {};
   }
-  const Tensor partial = Tensor::empty({down, columns}, DType::float32, Device::cuda(device));
+  Tensor partial = Tensor::empty({down, columns}, DType::float32, Device::cuda(device));
   const dim3 blocks(static_cast<unsigned>(across), static_cast<unsigned>(down));
   const auto* live_step =
       args.dropout.live_step.defined() ? args.dropout.live_step.raw<std::uint32_t>() : nullptr;
@@ -172,12 +171,11 @@ bool activation_backward_bias(int device, const ops::ActivationArgs& args, const
       launch(std::type_identity<LanesMask>{});
     }
   });
-  sum_groups(device, partial.raw<float>(), down, columns, bias_gradient, accumulate);
-  return true;
+  return partial;
 }
 
-template bool activation_backward_bias(int, const ops::ActivationArgs&, const SINTER_STORAGE*,
-                                       const SINTER_STORAGE*, SINTER_STORAGE*, std::int64_t,
-                                       std::int64_t, SINTER_STORAGE*, bool);
+template Tensor activation_backward_bias(int, const ops::ActivationArgs&, const SINTER_STORAGE*,
+                                         const SINTER_STORAGE*, SINTER_STORAGE*, std::int64_t,
+                                         std::int64_t);
 
 }  // namespace sinter::cuda

@@ -46,9 +46,13 @@ struct NoteSquares {
     sum += *clipping.squares;
     *clipping.squares = sum;
     if (is_last) {
-      const double norm = sqrt(sum);
+      const double unscale = clipping.scale == nullptr ? 1.0 : 1.0 / *clipping.scale;
+      const double norm = sqrt(sum) * unscale;
       *clipping.norm = static_cast<float>(norm);
-      *clipping.factor = static_cast<float>(math::clip_factor(norm, clipping.most));
+      *clipping.factor = static_cast<float>(math::clip_factor(norm, clipping.most) * unscale);
+      if (clipping.found != nullptr) {
+        *clipping.found = isfinite(norm) ? 0 : 1;
+      }
     }
   }
 };

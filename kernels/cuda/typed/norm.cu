@@ -1,6 +1,8 @@
 // Layer and RMS normalisation of rows, and their gradients. A row stays in the registers of its
 // team between the statistics and what is made of them. Backward gives each team some rows, so that
 // it adds up the gradients of weight and bias on the way; another kernel adds up the teams.
+#include <cuda_pipeline_primitives.h>
+
 #include <sinter/kernels/cuda/kernels.h>
 #include <sinter/kernels/cuda/row_values.cuh>
 #include <sinter/runtime/cuda/check.h>
@@ -18,8 +20,6 @@ __global__ void __launch_bounds__(row_block<threads>) norm_kernel(const NormForw
   }
   const float count = static_cast<float>(call.columns);
   const Values x(call.x + row * call.columns, call.columns);
-  const typename Values::Coming coming_weight(call.weight, call.columns);
-  const typename Values::Coming coming_bias(call.bias, call.columns);
   float mean = 0;
   if (call.mean != nullptr) {
     each_column([&](std::int64_t, float value) { mean += value; }, x);
@@ -34,7 +34,7 @@ __global__ void __launch_bounds__(row_block<threads>) norm_kernel(const NormForw
     }
     call.rstd[row] = rstd;
   }
-  const Values weight(coming_weight, call.columns, 1), bias(coming_bias, call.columns);
+  const Values weight(call.weight, call.columns, 1), bias(call.bias, call.columns);
   store_row(
       call.y + row * call.columns,
       [&](std::int64_t, float value, float w, float b) {
@@ -51,6 +51,74 @@ __device__ Two operator+(const Two& x, const Two& y) { return {x.a + y.a, x.b + 
 __device__ Two from_lane_xor(const Two& sums, int mask) {
   return {__shfl_xor_sync(0xffffffffu, sums.a, mask), __shfl_xor_sync(0xffffffffu, sums.b, mask)};
 }
+
+// Rows of x and dy on their way through shared memory while others are worked on, one or two ahead:
+// a team that waits for its row has nothing else to do. Each thread copies what it will read, so
+// there is nobody to wait for. Rows that are too long for it are loaded when their turn comes.
+template <class T, int threads, int vectors>
+class RowsAhead {
+ public:
+  using Values = RowValues<T, threads, vectors>;
+
+  __device__ RowsAhead(const NormBackward<T>& call, std::int64_t begin, std::int64_t end)
+      : call_(call), end_(end) {
+    for (int k = 0; k < ahead; ++k) {
+      ask(begin + k, k);
+    }
+  }
+  /// Calls use(x, dy) with the values of a row. Rows come one after the other.
+  template <class Use>
+  __device__ void with(std::int64_t row, Use use) {
+    const T* const x = call_.x + row * call_.columns;
+    const T* const dy = call_.dy + row * call_.columns;
+    if constexpr (ahead == 0) {
+      use(Values(x, call_.columns), Values(dy, call_.columns));
+    } else {
+      __pipeline_wait_prior(ahead - 1);
+      uint4 of_x[vectors], of_dy[vectors];
+#pragma unroll
+      for (int v = 0; v < vectors; ++v) {
+        of_x[v] = *place(slot_, v);
+        of_dy[v] = *place(slot_, vectors + v);
+      }
+      ask(row + ahead, slot_);
+      slot_ = slot_ + 1 == ahead ? 0 : slot_ + 1;
+      use(Values(of_x, x, call_.columns), Values(of_dy, dy, call_.columns));
+    }
+  }
+
+ private:
+  static constexpr int block = row_block<threads>;
+  static constexpr int bytes_of_row = 2 * vectors * block * 16;
+  static constexpr int most_bytes = 32 << 10;
+  static constexpr int ahead = vectors == 0                     ? 0
+                               : 2 * bytes_of_row <= most_bytes ? 2
+                               : bytes_of_row <= most_bytes     ? 1
+                                                                : 0;
+
+  static __device__ uint4* place(int slot, int vector) {
+    __shared__ uint4 ring[ahead == 0 ? 1 : ahead * 2 * vectors * block];
+    return &ring[(slot * 2 * vectors + vector) * block + static_cast<int>(threadIdx.x)];
+  }
+  __device__ void ask(std::int64_t row, int slot) {
+    if (row < end_) {
+#pragma unroll
+      for (int v = 0; v < vectors; ++v) {
+        const std::int64_t column = Values::place(v);
+        if (column < call_.columns) {
+          __pipeline_memcpy_async(place(slot, v), call_.x + row * call_.columns + column, 16);
+          __pipeline_memcpy_async(place(slot, vectors + v), call_.dy + row * call_.columns + column,
+                                  16);
+        }
+      }
+    }
+    __pipeline_commit();  // an empty one too, so that they can be counted
+  }
+
+  const NormBackward<T>& call_;
+  std::int64_t end_;
+  int slot_ = 0;
+};
 
 // Two blocks a multiprocessor where a thread's part of a row is small enough.
 template <class T, int threads, int vectors>
@@ -69,15 +137,8 @@ __global__ void __launch_bounds__(row_block<threads>, least_blocks<T, threads, v
   constexpr int held = sums_columns ? vectors : 1;
   float dw[held][width<T>] = {}, db[held][width<T>] = {};
   const Values weight(call.weight, call.columns, 1);
-  // The next row is on its way while this one is worked on.
-  const auto coming = [&](const T* from, std::int64_t row) {
-    return typename Values::Coming(row < end ? from + row * call.columns : nullptr, call.columns);
-  };
-  auto next_x = coming(call.x, begin), next_dy = coming(call.dy, begin);
-  for (std::int64_t row = begin; row < end; ++row) {
-    const Values x(next_x, call.columns), dy(next_dy, call.columns);
-    next_x = coming(call.x, row + 1);
-    next_dy = coming(call.dy, row + 1);
+  RowsAhead<T, threads, vectors> rows(call, begin, end);
+  const auto work_on = [&](std::int64_t row, const Values& x, const Values& dy) {
     const float mean = call.mean == nullptr ? 0 : call.mean[row];
     const float rstd = call.rstd[row];
     Two sums{0, 0};  // of g, of g n
@@ -110,6 +171,9 @@ __global__ void __launch_bounds__(row_block<threads>, least_blocks<T, threads, v
         }
       }
     }
+  };
+  for (std::int64_t row = begin; row < end; ++row) {
+    rows.with(row, [&](const Values& x, const Values& dy) { work_on(row, x, dy); });
   }
   if constexpr (sums_columns) {
     if (begin >= end) {

@@ -59,8 +59,7 @@ __global__ void sum_groups_kernel(const float* partial, std::int64_t groups, std
 }  // namespace
 
 template <class T>
-void sum_rows(int device, const T* x, std::int64_t rows, std::int64_t columns, float* partial, T* y,
-              bool accumulate) {
+void sum_rows(int device, const T* x, std::int64_t rows, std::int64_t columns, float* partial) {
   if (columns == 0) {
     return;
   }
@@ -77,20 +76,21 @@ void sum_rows(int device, const T* x, std::int64_t rows, std::int64_t columns, f
                                    partial + done * columns);
     check(cudaGetLastError(), "sum_rows_kernel");
   }
-  sum_groups(device, partial, groups, columns, y, accumulate);
 }
 
 template <class T>
 void sum_groups(int device, const float* partial, std::int64_t groups, std::int64_t columns, T* y,
                 bool accumulate) {
+  if (columns == 0) {
+    return;
+  }
   const auto blocks = static_cast<unsigned>((columns + block_columns - 1) / block_columns);
   sum_groups_kernel<<<blocks, dim3(block_columns, block_rows), 0, use(device)>>>(
       partial, groups, columns, y, accumulate);
   check(cudaGetLastError(), "sum_groups_kernel");
 }
 
-template void sum_rows(int, const SINTER_STORAGE*, std::int64_t, std::int64_t, float*,
-                       SINTER_STORAGE*, bool);
+template void sum_rows(int, const SINTER_STORAGE*, std::int64_t, std::int64_t, float*);
 template void sum_groups(int, const float*, std::int64_t, std::int64_t, SINTER_STORAGE*, bool);
 
 }  // namespace sinter::cuda

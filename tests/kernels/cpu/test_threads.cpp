@@ -11,6 +11,7 @@
 #include <doctest/doctest.h>
 
 #include "compare.h"
+#include "optimizer_runs.h"
 #include <sinter/kernels/ops.h>
 
 namespace sinter {
@@ -52,7 +53,7 @@ class Runs {
     losses();
     rows();
     inference_and_data();
-    optimizers();
+    std::ranges::move(optimizer_runs<T>(numbers_), std::back_inserter(all));
   }
 
  private:
@@ -95,6 +96,11 @@ class Runs {
     add(ops::dropout, [=] {
       Tensor y = empty({150001});
       ops::dropout(x, y, args.dropout);
+      return Results{y};
+    });
+    add(ops::cast, [=] {
+      Tensor y = Tensor::empty({150001}, DType::float64);
+      ops::cast(x, y);
       return Results{y};
     });
     add(ops::affine, [=] {
@@ -296,69 +302,6 @@ class Runs {
       return Results{y};
     });
   }
-
-  void optimizers() {
-    const Tensor p = random({150001});
-    const Tensor g = random({150001});
-    const Tensor m = random({150001});
-    const Tensor v = random_tensor<T>({150001}, numbers_, 0, 1);
-    add(ops::sgd_update, [=] {
-      Tensor parameter = p.clone();
-      Tensor velocity = m.clone();
-      ops::sgd_update(parameter, g, velocity,
-                      math::sgd_constants<double>({.lr = 0.1, .momentum = 0.9}, false));
-      return Results{parameter, velocity};
-    });
-    add(ops::adam_update, [=] {
-      Tensor parameter = p.clone();
-      Tensor mean = m.clone();
-      Tensor square = v.clone();
-      ops::adam_update(parameter, g, mean, square, math::adam_constants<double>({}, 0.5, 0.1));
-      return Results{parameter, mean, square};
-    });
-    add(ops::rule_update, [=] {
-      Tensor parameter = p.clone();
-      Results state{v.clone(), m.clone(), m.clone()};
-      ops::rule_update(
-          parameter, g, state,
-          {math::RmspropRule<double, true, true>{0.1, 0.9, 0.1, 1e-8, 0.01, 0.5}, Tensor{}});
-      return Results{parameter, state[0], state[1], state[2]};
-    });
-    add(ops::clip_norm, [=] {
-      Results tensors{p.clone(), g.clone()};
-      Tensor norm = empty({});
-      ops::clip_norm(tensors, norm, 3);
-      return Results{tensors[0], tensors[1], norm};
-    });
-    const std::vector<Tensor> dy{random({301, 65}), random({301, 9})};
-    const std::vector<Tensor> x{random({301, 130}), random({301, 65})};
-    const Results weights{random({65, 130}), random({9, 65})}, biases{random({65}), Tensor{}};
-    const Results squares{random_tensor<T>({65, 130}, numbers_, 0, 1),
-                          random_tensor<T>({9, 65}, numbers_, 0, 1)};
-    const Tensor bias_square = random_tensor<T>({65}, numbers_, 0, 1);
-    const auto clones = [](const Results& tensors) {
-      Results out;
-      for (const Tensor& tensor : tensors) {
-        out.push_back(tensor.defined() ? tensor.clone() : Tensor{});
-      }
-      return out;
-    };
-    add(ops::linears_sgd_update, [=] {
-      Results w = clones(weights), b = clones(biases), none;
-      ops::linears_sgd_update(dy, x, w, b, none, none,
-                              math::sgd_constants<double>({.lr = 0.1}, false));
-      return Results{w[0], b[0], w[1]};
-    });
-    add(ops::linears_adam_update, [=] {
-      Results w = clones(weights), b = clones(biases);
-      Results w_state = clones({weights[0], squares[0], weights[1], squares[1]});
-      Results b_state = clones({biases[0], bias_square, Tensor{}, Tensor{}});
-      ops::linears_adam_update(dy, x, w, b, w_state, b_state,
-                               math::adam_constants<double>({}, 0.5, 0.1));
-      return Results{w[0], b[0], w[1], w_state[0], w_state[3], b_state[0]};
-    });
-  }
-
   Numbers numbers_{77};
 };
 
