@@ -8,6 +8,8 @@
 #include <sinter/autograd/tape.h>
 #include <sinter/kernels/precision.h>
 #include <sinter/layers/activations.h>
+#include <sinter/layers/attention.h>
+#include <sinter/layers/embedding.h>
 #include <sinter/layers/flatten.h>
 #include <sinter/layers/glu.h>
 #include <sinter/layers/gradcheck.h>

@@ -49,6 +49,11 @@ Tensor dropout(const Tensor& x, const DropoutOptions& options);
 void check_probability(const char* who, double p);
 /// Throws Error, in `who`'s name, where a parameter is outside its range.
 void check_activation(const char* who, const math::AnyActivation& act);
+/// Throws Error, in `who`'s name, unless num_heads divides embed_dim and both are at least 1.
+void check_heads(const char* who, std::int64_t embed_dim, std::int64_t num_heads);
+/// Throws Error, in `who`'s name, unless `padding_idx` is in [0, num_embeddings), where given.
+void check_padding(const char* who, std::optional<std::int64_t> padding_idx,
+                   std::int64_t num_embeddings);
 /// Throws Error, in `who`'s name, for a shape without elements, and eps negative or not finite.
 void check_norm_options(const char* who, const Shape& normalized_shape, double eps);
 
@@ -122,6 +127,26 @@ Tensor rms_norm(const Tensor& x, const Shape& normalized_shape, const Tensor& we
 /// variants improve transformer", 2020). Throws Error for an odd last dimension.
 Tensor glu(const Tensor& x, const math::AnyActivation& gate = math::Sigmoid{},
            const DropoutOptions& dropout = {});
+
+// Sequences. --------------------------------------------------------------------------------------
+
+/// Scaled dot-product attention of a sequence to itself (Vaswani et al., "Attention is all you
+/// need", 2017): for each head, dropout(softmax(q k^T / sqrt(d))) v with d = embed_dim / num_heads.
+/// qkv [batch, length, 3 * embed_dim] holds the queries, keys and values side by side, as one
+/// linear() gives them; the result is [batch, length, embed_dim], heads side by side. Causal:
+/// position i attends to positions 0 to i only. Weights are computed again for backward, never
+/// stored. There is a CPU kernel only: elsewhere it runs there, with copies (docs/ops.md).
+/// Throws Error for another rank, a last dimension that is not three times a positive multiple of
+/// num_heads, and as every function with dropout does.
+Tensor self_attention(const Tensor& qkv, std::int64_t num_heads, bool causal = false,
+                      const DropoutOptions& dropout = {});
+
+/// Row indices[i] of weight [num_embeddings, embedding_dim] for each of the indices (int64, int32
+/// or uint8, at most 5 dimensions): [..., embedding_dim]. The weight's gradient adds up rows in the
+/// order of the indices; row `padding_idx` gets none. Throws Error naming position and value of an
+/// index outside [0, num_embeddings).
+Tensor embedding(const Tensor& indices, const Tensor& weight,
+                 std::optional<std::int64_t> padding_idx = std::nullopt);
 
 // Losses. ---------------------------------------------------------------------------------------
 

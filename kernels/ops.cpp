@@ -59,11 +59,19 @@ const Op<In, Out, const ActivationArgs&> glu_forward{"glu_forward", cpu::glu_for
                                                      CUDA(glu_forward)};
 const Op<In, In, Out, const ActivationArgs&> glu_backward{"glu_backward", cpu::glu_backward,
                                                           CUDA(glu_backward)};
+const Op<In, Out, const AttentionArgs&> attention_forward{"attention_forward",
+                                                          cpu::attention_forward};
+const Op<In, In, Out, const AttentionArgs&> attention_backward{"attention_backward",
+                                                               cpu::attention_backward};
 const Op<In, Out> argmax{"argmax", cpu::argmax, CUDA(argmax)};
 const Op<In, In, Out, const NormaliseArgs&> gather_normalise{
     "gather_normalise", cpu::gather_normalise, CUDA(gather_normalise)};
 const Op<In, In, Out> gather_rows{"gather_rows", cpu::gather_rows, CUDA(gather_rows), nullptr,
                                   /*moves_bytes=*/true};
+const Op<In, In, Out> embedding_forward{"embedding_forward", cpu::embedding_forward,
+                                        CUDA(embedding_forward), nullptr, /*moves_bytes=*/true};
+const Op<In, In, InOut, const EmbeddingArgs&> embedding_backward{
+    "embedding_backward", cpu::embedding_backward, CUDA(embedding_backward)};
 const Op<Ins, Out> stack{"stack", cpu::stack, CUDA(stack), nullptr, /*moves_bytes=*/true};
 const Op<InOut, In, InOut, const SgdArgs&> sgd_update{"sgd_update", cpu::sgd_update,
                                                       CUDA(sgd_update)};
@@ -81,9 +89,16 @@ bool backward_is_grouped([[maybe_unused]] const Tensor& x, [[maybe_unused]] cons
 
 namespace {
 
+template <class Arg, class... Others>
+constexpr int is_one_of = (std::is_same_v<Arg, Others> || ...) ? 1 : 0;
+
 template <class... Args>
 OpInfo info(const Op<Args...>& op) {
-  return {op.name, op.cpu != nullptr, op.cuda != nullptr};
+  return {op.name,
+          op.cpu != nullptr,
+          op.cuda != nullptr,
+          {(is_one_of<Args, In, InOut> + ...), (is_one_of<Args, Ins, InOuts> + ...)},
+          {(is_one_of<Args, Out, InOut> + ...), (is_one_of<Args, InOuts> + ...)}};
 }
 
 }  // namespace
@@ -117,9 +132,13 @@ std::span<const OpInfo> table() {
                                 info(norm_backward),
                                 info(glu_forward),
                                 info(glu_backward),
+                                info(attention_forward),
+                                info(attention_backward),
                                 info(argmax),
                                 info(gather_normalise),
                                 info(gather_rows),
+                                info(embedding_forward),
+                                info(embedding_backward),
                                 info(stack),
                                 info(sgd_update),
                                 info(adam_update),

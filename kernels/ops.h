@@ -205,6 +205,20 @@ extern const Op<In, Out, const ActivationArgs&> glu_forward;
 /// dx of x and dy.
 extern const Op<In, In, Out, const ActivationArgs&> glu_backward;
 
+// Attention. ---------------------------------------------------------------------------------
+
+struct AttentionArgs {
+  std::int64_t num_heads = 1;
+  bool causal = false;  ///< query i sees keys 0 to i only
+  DropoutArgs dropout = {};
+};
+/// y [n, length, e] of qkv [n, length, 3 e], where a row is a query, a key and a value of e =
+/// num_heads * d elements. For each head, y = dropout(softmax(q k^T / sqrt(d))) v; the mask lies
+/// over the weights as a tensor [n, num_heads, length, length].
+extern const Op<In, Out, const AttentionArgs&> attention_forward;
+/// The gradient of qkv, of qkv and dy. The weights are computed again, never stored.
+extern const Op<In, In, Out, const AttentionArgs&> attention_backward;
+
 // Inference and data. ---------------------------------------------------------------------------
 
 /// Index (int64) of the largest of the last dimension, the first of equals; NaN counts as largest.
@@ -213,8 +227,19 @@ extern const Op<In, Out> argmax;
 extern const Op<In, In, Out, const NormaliseArgs&> gather_normalise;
 /// y[i] = the only element of x[i].
 extern const Op<Ins, Out> stack;
-/// Row indices[i] of `rows` (any type) becomes row i of y.
+/// Row indices[i] of `rows` (any type) becomes row i of y. Indices of this op and the next one are
+/// int64, int32 or uint8. Throws Error naming position and value of one that is no row.
 extern const Op<In, In, Out> gather_rows;
+/// The same, in another name.
+extern const Op<In, In, Out> embedding_forward;
+
+struct EmbeddingArgs {
+  std::int64_t padding_idx = -1;  ///< the row that gets no gradient, or -1
+  bool accumulate = false;        ///< add to dw instead of overwriting it
+};
+/// dw[r] = the sum of dy[i] over all i with indices[i] = r, in the order of i and in float64, so
+/// that every device has the same bits. In order: dy, indices, dw.
+extern const Op<In, In, InOut, const EmbeddingArgs&> embedding_backward;
 
 // Optimizers, over flat buffers: one element for each parameter. --------------------------------
 
@@ -244,11 +269,18 @@ extern const Op<InOut, InOut, InOut, In, const ScaleUpdateArgs&> scale_update;
 
 // The table itself. ------------------------------------------------------------------------------
 
-/// One row: the op and the devices that have a kernel for it.
+/// Tensors of a call, and lists of them.
+struct TensorCount {
+  int single = 0;
+  int lists = 0;
+};
+/// One row: the op, the devices that have a kernel for it, and what a fallback copies.
 struct OpInfo {
   const char* name;
   bool cpu;
   bool cuda;
+  TensorCount to_cpu;
+  TensorCount back;
 };
 /// All of the above, in order.
 std::span<const OpInfo> table();

@@ -200,7 +200,7 @@ void Module::set_generator(std::shared_ptr<Generator> generator) {
   adopt(generator);
 }
 
-std::string Module::summary(const Shape& input) {
+std::string Module::summary(const Shape& input, std::optional<DType> dtype) {
   attach();
   std::map<const Module*, Shape> outputs;
   const detail::CallObserver note = [&](const Module& module, const Tensor& output) {
@@ -210,10 +210,10 @@ std::string Module::summary(const Shape& input) {
   {
     const EvalScope eval(*this);
     const detail::CallObserver* outer = std::exchange(observer, &note);
-    const DType dtype = all.empty() ? DType::float32 : all.front().state->dtype;
+    const DType usual = all.empty() ? DType::float32 : all.front().state->dtype;
     const Device device = all.empty() ? Device::cpu() : all.front().state->device;
     try {
-      (*this)(Tensor::zeros(input, dtype, device));
+      (*this)(Tensor::zeros(input, dtype.value_or(usual), device));
     } catch (...) {
       observer = outer;
       throw;

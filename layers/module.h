@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -75,8 +76,9 @@ class Module {
   void set_generator(std::shared_ptr<Generator> generator);
 
   /// A table for an input of `input` (batch included): name, layer, output shape, parameters and
-  /// their bytes. Runs one forward pass on zeros.
-  std::string summary(const Shape& input);
+  /// their bytes. Runs one forward pass on zeros, of the parameters' type unless another is given,
+  /// as a model that begins with an Embedding needs.
+  std::string summary(const Shape& input, std::optional<DType> dtype = std::nullopt);
 
   /// The class [rows] (int64) with the largest logit, in eval mode and without a tape.
   Tensor predict(const Tensor& x);

@@ -1,4 +1,6 @@
+#include <cmath>
 #include <map>
+#include <numbers>
 #include <utility>
 
 #include <sinter/kernels/math/uniform.h>
@@ -12,12 +14,24 @@ void ParameterState::initialise(Generator& generator) {
     return;
   }
   Tensor drawn = Tensor::full(shape, initial.low, DType::float64);
-  if (initial.low != initial.high) {
+  const auto uniform = [&](std::int64_t i) {
+    return math::uniform_double(generator.seed(), math::Domain::initial_weights, ordinal,
+                                static_cast<std::uint64_t>(i));
+  };
+  if (initial.deviation > 0) {
+    // Box and Muller, "A note on the generation of random normal deviates", 1958.
     for (std::int64_t i = 0; i < shape.numel(); ++i) {
-      const double u = math::uniform_double(generator.seed(), math::Domain::initial_weights,
-                                            ordinal, static_cast<std::uint64_t>(i));
-      drawn.data<double>()[i] = initial.low + (initial.high - initial.low) * u;
+      const double radius = std::sqrt(-2 * std::log1p(-uniform(2 * i)));
+      drawn.data<double>()[i] =
+          initial.deviation * radius * std::cos(2 * std::numbers::pi * uniform(2 * i + 1));
     }
+  } else if (initial.low != initial.high) {
+    for (std::int64_t i = 0; i < shape.numel(); ++i) {
+      drawn.data<double>()[i] = initial.low + (initial.high - initial.low) * uniform(i);
+    }
+  }
+  if (initial.zero_row >= 0) {
+    drawn.view_rows(initial.zero_row, initial.zero_row + 1).fill(0);
   }
   rebind(drawn.to(dtype).to(device));
 }

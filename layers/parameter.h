@@ -12,10 +12,13 @@
 
 namespace sinter {
 
-/// Initial values: uniform in [low, high), or a constant where both are equal.
+/// Initial values: uniform in [low, high), or a constant where both are equal; or, with a deviation
+/// above 0, normal around 0.
 struct Initializer {
   double low = 0.0;
   double high = 0.0;
+  double deviation = 0.0;
+  std::int64_t zero_row = -1;  ///< of the first dimension: zeros whatever the others are, or none
 };
 
 /// The values and gradients of a model's parameters of one type, each parameter at a boundary of

@@ -5,6 +5,8 @@
 #include <set>
 #include <vector>
 
+#include <sinter/layers/attention.h>
+#include <sinter/layers/embedding.h>
 #include <sinter/layers/model_text.h>
 #include <sinter/layers/norms.h>
 #include <sinter/layers/residual.h>
@@ -150,6 +152,32 @@ void add_rms_norm(const LayerCall& call, Sequential& model) {
   model.add(RMSNorm{shape, options});
 }
 
+void add_embedding(const LayerCall& call, Sequential& model) {
+  Taker taker(call, "embedding takes (num_embeddings, embedding_dim, padding_idx=N)");
+  const std::int64_t count = call.whole_number(taker.need("num_embeddings"));
+  const std::int64_t width = call.whole_number(taker.need("embedding_dim"));
+  EmbeddingOptions options;
+  if (const LayerArgument* const row = taker.find("padding_idx")) {
+    options.padding_idx = call.whole_number(*row);
+  }
+  taker.finish();
+  model.add(Embedding{count, width, options});
+}
+
+void add_attention(const LayerCall& call, Sequential& model) {
+  Taker taker(call,
+              "multihead_attention takes (embed_dim, num_heads, drop_p=X, bias=true, "
+              "causal=false)");
+  const std::int64_t width = call.whole_number(taker.need("embed_dim"));
+  const std::int64_t heads = call.whole_number(taker.need("num_heads"));
+  MultiheadAttentionOptions options;
+  options.drop_p = taker.number("drop_p", options.drop_p);
+  options.bias = taker.truth("bias", options.bias);
+  options.causal = taker.truth("causal", options.causal);
+  taker.finish();
+  model.add(MultiheadAttention{width, heads, options});
+}
+
 Sequential made_of(const std::vector<LayerCall>& calls);
 
 void add_residual(const LayerCall& call, Sequential& model) {
@@ -231,6 +259,8 @@ const std::map<std::string, Maker, std::less<>>& makers() {
                                                    {"dropout", add_dropout},
                                                    {"layer_norm", add_layer_norm},
                                                    {"rms_norm", add_rms_norm},
+                                                   {"embedding", add_embedding},
+                                                   {"multihead_attention", add_attention},
                                                    {"softmax", add_plain<Softmax>},
                                                    {"log_softmax", add_plain<LogSoftmax>},
                                                    {"softmin", add_plain<Softmin>},

@@ -50,9 +50,12 @@ class Graph {
 
   /// Records what `work` gives to the device, which may do it beside what is recorded after it, up
   /// to join(): that must neither read what this writes nor the other way round, what this uses has
-  /// to live until then, and gathers must not be recorded on both sides, since the kernels of one
-  /// file share a count of their blocks. What `work` throws is thrown.
+  /// to live until then, and it can be gathers only (ops::gather_rows, gather_normalise and
+  /// embedding_forward): other kernels count their blocks in one place for both sides. What `work`
+  /// throws is thrown.
   void beside(const std::function<void()>& work);
+  /// Whether what is recorded now goes beside other work.
+  bool is_beside() const { return in_branch_; }
   /// What is recorded from here on comes after the work beside.
   void join();
 

@@ -319,7 +319,8 @@ void CapturedStep::check() {
   if (fault) {
     const auto [row, label, classes] = *fault;
     throw Error(text(label_sentence("the loss", {row, label, classes}, false),
-                     "; a replayed step met it, and none has changed anything since"));
+                     "; a replayed step met it, there or as an index of an Embedding, and none has "
+                     "changed anything since"));
   }
 }
 

@@ -1,7 +1,9 @@
-// From a data set to a batch: rows picked by index, bytes made numbers.
+// Rows picked by index: from a data set to a batch, where bytes become numbers, and embeddings.
 #include <algorithm>
 #include <cstring>
+#include <vector>
 
+#include <sinter/kernels/cpu/integers.h>
 #include <sinter/kernels/cpu/ops.h>
 #include <sinter/kernels/cpu/types.h>
 #include <sinter/kernels/faults.h>
@@ -16,7 +18,8 @@ template <class Row>
 void for_each_row(const char* op, const Tensor& source, const Tensor& indices, std::int64_t width,
                   Row row) {
   const std::int64_t count = source.size(0);
-  const std::int64_t* index = indices.raw<std::int64_t>();
+  const std::vector<std::int64_t> all = read_integers(indices);
+  const std::int64_t* index = all.data();
   const auto is_row = [count](std::int64_t i) { return i >= 0 && i < count; };
   const std::int64_t grain =
       std::max<std::int64_t>(1, parallel_grain / std::max<std::int64_t>(width, 1));
@@ -41,6 +44,18 @@ void prefetch(const std::uint8_t* bytes, std::int64_t count) {
   }
 }
 
+void copy_rows(const char* op, const Tensor& rows, const Tensor& indices, Tensor& y) {
+  const std::size_t width =
+      rows.size(0) == 0 ? 0 : rows.bytes() / static_cast<std::size_t>(rows.size(0));
+  for_each_row(op, rows, indices, static_cast<std::int64_t>(width),
+               [&](std::int64_t i, std::int64_t from, std::int64_t) {
+                 if (width > 0) {
+                   std::memcpy(y.address() + static_cast<std::size_t>(i) * width,
+                               rows.address() + static_cast<std::size_t>(from) * width, width);
+                 }
+               });
+}
+
 }  // namespace
 
 void gather_normalise(In bytes, In indices, Out y, const ops::NormaliseArgs& args) {
@@ -58,16 +73,10 @@ void gather_normalise(In bytes, In indices, Out y, const ops::NormaliseArgs& arg
   });
 }
 
-void gather_rows(In rows, In indices, Out y) {
-  const std::size_t width =
-      rows->size(0) == 0 ? 0 : rows->bytes() / static_cast<std::size_t>(rows->size(0));
-  for_each_row("gather_rows", *rows, *indices, static_cast<std::int64_t>(width),
-               [&](std::int64_t i, std::int64_t from, std::int64_t) {
-                 if (width > 0) {
-                   std::memcpy(y->address() + static_cast<std::size_t>(i) * width,
-                               rows->address() + static_cast<std::size_t>(from) * width, width);
-                 }
-               });
+void gather_rows(In rows, In indices, Out y) { copy_rows("gather_rows", *rows, *indices, *y); }
+
+void embedding_forward(In weight, In indices, Out y) {
+  copy_rows("embedding", *weight, *indices, *y);
 }
 
 void stack(Ins x, Out y) {

@@ -3,6 +3,7 @@
 #include <numeric>
 #include <vector>
 
+#include <sinter/kernels/cpu/integers.h>
 #include <sinter/kernels/cpu/ops.h>
 #include <sinter/kernels/cpu/sums.h>
 #include <sinter/kernels/cpu/types.h>
@@ -12,23 +13,6 @@
 
 namespace sinter::cpu {
 namespace {
-
-std::vector<std::int64_t> read_labels(const Tensor& labels) {
-  std::vector<std::int64_t> out(static_cast<std::size_t>(labels.numel()));
-  const auto copy = [&](const auto* from) { std::copy_n(from, out.size(), out.begin()); };
-  switch (labels.dtype()) {
-    case DType::int64:
-      copy(labels.raw<std::int64_t>());
-      break;
-    case DType::int32:
-      copy(labels.raw<std::int32_t>());
-      break;
-    default:
-      copy(labels.raw<std::uint8_t>());
-      break;
-  }
-  return out;
-}
 
 void check_labels(const char* who, const std::vector<std::int64_t>& labels, std::int64_t classes,
                   std::int64_t ignore_index) {
@@ -48,7 +32,7 @@ class LabelledRows {
   /// Throws Error for a label that is no class.
   LabelledRows(const char* who, const Tensor& labels, const Tensor& class_weights,
                std::int64_t classes, const ops::CrossEntropyArgs& args)
-      : labels_(read_labels(labels)),
+      : labels_(read_integers(labels)),
         weights_(class_weights.defined() ? class_weights.raw<T>() : nullptr),
         ignore_index_(args.ignore_index) {
     check_labels(who, labels_, classes, ignore_index_);

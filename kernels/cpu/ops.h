@@ -43,9 +43,13 @@ void norm_backward(In x, In weight, In mean, In rstd, In dy, Out dx, InOut dw, I
                    const ops::WeightGradientFlags& flags);
 void glu_forward(In x, Out y, const ops::ActivationArgs& args);
 void glu_backward(In x, In dy, Out dx, const ops::ActivationArgs& args);
+void attention_forward(In qkv, Out y, const ops::AttentionArgs& args);
+void attention_backward(In qkv, In dy, Out dqkv, const ops::AttentionArgs& args);
 void argmax(In x, Out y);
 void gather_normalise(In bytes, In indices, Out y, const ops::NormaliseArgs& args);
 void gather_rows(In rows, In indices, Out y);
+void embedding_forward(In weight, In indices, Out y);
+void embedding_backward(In dy, In indices, InOut dw, const ops::EmbeddingArgs& args);
 void stack(Ins x, Out y);
 void sgd_update(InOut p, In g, InOut momentum, const ops::SgdArgs& args);
 void adam_update(InOut p, In g, InOut m, InOut v, const ops::AdamArgs& args);

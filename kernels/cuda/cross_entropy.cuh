@@ -3,32 +3,18 @@
 
 #include <cstdint>
 
+#include <sinter/kernels/cuda/integers.cuh>
 #include <sinter/kernels/cuda/kernels.h>
 #include <sinter/kernels/cuda/rows.cuh>
 #include <sinter/kernels/cuda/vectors.cuh>
 
 namespace sinter::cuda {
 
-/// Labels of any type.
-struct LabelValues {
-  Labels labels;
-  __device__ std::int64_t operator[](std::int64_t row) const {
-    switch (labels.dtype) {
-      case DType::int64:
-        return static_cast<const std::int64_t*>(labels.data)[row];
-      case DType::int32:
-        return static_cast<const std::int32_t*>(labels.data)[row];
-      default:
-        return static_cast<const std::uint8_t*>(labels.data)[row];
-    }
-  }
-};
-
 /// The rows of a call, as far as their labels and class weights go.
 template <class T>
 struct LabelledRows {
   CrossEntropy<T> call;
-  LabelValues labels;
+  IntegerValues labels;
   float smooth;  ///< of each class: label_smoothing / classes
   float sharp;   ///< of the label: 1 - label_smoothing
 

@@ -9,6 +9,7 @@
 #include <cstdint>
 
 #include <sinter/kernels/cuda/faults.cuh>
+#include <sinter/kernels/cuda/integers.cuh>
 #include <sinter/kernels/cuda/kernels.h>
 #include <sinter/kernels/cuda/teams.cuh>
 #include <sinter/runtime/cuda/check.h>
@@ -19,18 +20,15 @@ namespace detail {
 inline constexpr int gather_threads = 256;
 inline constexpr int gather_parts = 4;  // for each thread
 
-struct IndexValues {
-  const std::int64_t* indices;
-  __device__ std::int64_t operator[](std::int64_t i) const { return indices[i]; }
-};
-
 // A row that is not there is zeros: what is computed with it until somebody reads the note is of no
 // use, but finite. The first `checkers` blocks look for such rows.
 template <class Move>
 __global__ void __launch_bounds__(gather_threads)
     gather_kernel(const Picked picked, std::int64_t parts_of_row, unsigned checkers,
                   const Move move) {
-  const std::int64_t parts = picked.count * parts_of_row;
+  const IntegerValues indices{picked.indices};
+  const std::int64_t count = picked.indices.count;
+  const std::int64_t parts = count * parts_of_row;
   const bool is_short = parts >> 32 == 0;  // a 64-bit division costs four times as much
   const auto is_bad = [&](std::int64_t index) { return index < 0 || index >= picked.bound; };
 #pragma unroll
@@ -41,7 +39,7 @@ __global__ void __launch_bounds__(gather_threads)
       const std::int64_t to =
           is_short ? static_cast<std::uint32_t>(i) / static_cast<std::uint32_t>(parts_of_row)
                    : i / parts_of_row;
-      const std::int64_t from = picked.indices[to];
+      const std::int64_t from = indices[to];
       if (is_bad(from)) {
         move.clear(to, i - to * parts_of_row);
       } else {
@@ -55,15 +53,15 @@ __global__ void __launch_bounds__(gather_threads)
   std::int64_t bad = no_position;
   const std::int64_t step = static_cast<std::int64_t>(checkers) * gather_threads;
   for (std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * gather_threads + threadIdx.x;
-       i < picked.count && bad == no_position; i += step) {
-    bad = is_bad(picked.indices[i]) ? i : no_position;
+       i < count && bad == no_position; i += step) {
+    bad = is_bad(indices[i]) ? i : no_position;
   }
   bad = Team<gather_threads>::smallest(bad);
   if (threadIdx.x == 0) {
-    see_bad(bad);
+    see_bad(bad, picked.side);
   }
-  if (is_last_block(checkers) && threadIdx.x == 0) {
-    note_bad(picked.fault, IndexValues{picked.indices}, picked.bound);
+  if (is_last_block(checkers, picked.side) && threadIdx.x == 0) {
+    note_bad(picked.fault, indices, picked.bound, picked.side);
   }
 }
 
@@ -75,9 +73,9 @@ void run_gather(int device, const Picked& picked, std::int64_t parts_of_row, con
   constexpr std::int64_t of_checker = 8 * detail::gather_threads;
   constexpr std::int64_t most_checkers = 64;
   constexpr std::int64_t of_block = detail::gather_parts * detail::gather_threads;
-  const std::int64_t wanted = (picked.count + of_checker - 1) / of_checker;
+  const std::int64_t wanted = (picked.indices.count + of_checker - 1) / of_checker;
   const std::int64_t checkers = wanted < 1 ? 1 : wanted < most_checkers ? wanted : most_checkers;
-  const std::int64_t movers = (picked.count * parts_of_row + of_block - 1) / of_block;
+  const std::int64_t movers = (picked.indices.count * parts_of_row + of_block - 1) / of_block;
   detail::gather_kernel<<<static_cast<unsigned>(movers < checkers ? checkers : movers),
                           detail::gather_threads, 0, use(device)>>>(
       picked, parts_of_row, static_cast<unsigned>(checkers), move);

@@ -150,8 +150,8 @@ template <class T>
 void glu(int device, const ops::ActivationArgs& args, const T* x, const T* dy, T* out,
          std::int64_t rows, std::int64_t columns);
 
-/// Class numbers of one of the types that they come in.
-struct Labels {
+/// Class numbers or indices: int64, int32 or uint8.
+struct Integers {
   const void* data;
   DType dtype;
   std::int64_t count;
@@ -168,7 +168,7 @@ struct LossPlace {
 template <class T>
 struct CrossEntropy {
   const T* logits;
-  Labels labels;
+  Integers labels;
   const T* class_weights;
   std::int64_t classes;
   LossPlace<T> loss;
@@ -200,10 +200,10 @@ void pointwise_loss(int device, const PointwiseLoss<T>& call, const ops::Pointwi
 
 /// Rows of a matrix of `bound` rows that are picked by index.
 struct Picked {
-  const std::int64_t* indices;
-  std::int64_t count;
+  Integers indices;
   std::int64_t bound;
   FaultNote fault;
+  int side;  ///< 1 for a launch that is recorded beside others (Graph::beside), else 0
 };
 /// y = (x - center) * scale for the bytes of the picked rows.
 template <class T>
@@ -212,6 +212,20 @@ void gather_normalise(int device, const Picked& picked, const std::uint8_t* byte
 /// The picked rows of so many bytes each.
 void gather_rows(int device, const Picked& picked, const std::byte* rows, std::int64_t row_bytes,
                  std::byte* y);
+
+/// ops::embedding_backward for a weight of `rows` rows.
+template <class T>
+struct EmbeddingBackward {
+  const T* dy;
+  Integers indices;
+  T* dw;
+  std::int64_t rows;
+  std::int64_t columns;
+  std::int64_t padding_idx;
+  bool accumulate;
+};
+template <class T>
+void embedding_backward(int device, const EmbeddingBackward<T>& call);
 
 /// ops::SkipArgs, or nulls; `choices`: how many live constants there are to choose from.
 struct Skip {

@@ -3,25 +3,25 @@
 
 namespace sinter::cuda {
 namespace detail {
-// How many blocks of the running launch have come to is_last_block. Launches of one file that count
-// do not overlap: a device has one stream, and what runs beside it (Graph::beside) are gathers, one
-// after the other.
-static __device__ unsigned arrived_blocks;
+// How many blocks of the running launch have come to is_last_block, for each side of a graph: a
+// device has one stream, and what runs beside it (Graph::beside), one after the other, are gathers,
+// which say so. So launches that share a count do not overlap.
+static __device__ unsigned arrived_blocks[2];
 }  // namespace detail
 
 /// For one thread of each of `blocks` blocks: whether it is the last to come here. Fences are the
-/// caller's.
-static __device__ bool comes_last(unsigned blocks) {
-  if (atomicAdd(&detail::arrived_blocks, 1u) != blocks - 1) {
+/// caller's. `side`: 1 for a launch beside others, else 0.
+static __device__ bool comes_last(unsigned blocks, int side = 0) {
+  if (atomicAdd(&detail::arrived_blocks[side], 1u) != blocks - 1) {
     return false;
   }
-  detail::arrived_blocks = 0;
+  detail::arrived_blocks[side] = 0;
   return true;
 }
 
 /// For all threads of `blocks` blocks: whether theirs is the last to come here. What the others
 /// wrote before they came is there for it.
-static __device__ bool is_last_block(unsigned blocks) {
+static __device__ bool is_last_block(unsigned blocks, int side = 0) {
   __shared__ bool is_last;
   if (blocks > 1) {
     __threadfence();
@@ -31,7 +31,7 @@ static __device__ bool is_last_block(unsigned blocks) {
     return true;
   }
   if (threadIdx.x == 0) {
-    is_last = comes_last(blocks);
+    is_last = comes_last(blocks, side);
   }
   __syncthreads();
   if (is_last) {

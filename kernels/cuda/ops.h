@@ -50,6 +50,8 @@ void glu_backward(In x, In dy, Out dx, const ops::ActivationArgs& args);
 void argmax(In x, Out y);
 void gather_normalise(In bytes, In indices, Out y, const ops::NormaliseArgs& args);
 void gather_rows(In rows, In indices, Out y);
+void embedding_forward(In weight, In indices, Out y);
+void embedding_backward(In dy, In indices, InOut dw, const ops::EmbeddingArgs& args);
 void stack(Ins x, Out y);
 void sgd_update(InOut p, In g, InOut momentum, const ops::SgdArgs& args);
 void adam_update(InOut p, In g, InOut m, InOut v, const ops::AdamArgs& args);

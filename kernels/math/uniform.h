@@ -14,7 +14,7 @@ namespace sinter::math {
 // two purposes the same bits; dropout itself uses the seed unchanged, as domain 0 would. Numbers
 // are part of the meaning of a seed: never reuse or renumber one.
 enum class Domain : std::uint64_t {
-  initial_weights = 1,  // stream: ordinal of the parameter; index: element
+  initial_weights = 1,  // stream: ordinal of the parameter; index: element, normal: two for each
   shuffling = 2,        // stream: epoch; index: position
 };
 

@@ -29,5 +29,6 @@ GradientCases matrix_cases();
 GradientCases arithmetic_cases();
 GradientCases loss_cases();
 GradientCases row_cases();
+GradientCases sequence_cases();
 
 }  // namespace sinter::testing

@@ -21,7 +21,7 @@ using namespace testing;
 GradientCases all_cases() {
   GradientCases all;
   for (const auto& part :
-       {activation_cases, matrix_cases, arithmetic_cases, loss_cases, row_cases}) {
+       {activation_cases, matrix_cases, arithmetic_cases, loss_cases, row_cases, sequence_cases}) {
     std::ranges::move(part(), std::back_inserter(all));
   }
   return all;
@@ -47,6 +47,7 @@ TEST_CASE("gradients of matrix products") { check_all(matrix_cases()); }
 TEST_CASE("gradients of arithmetic, sums and views") { check_all(arithmetic_cases()); }
 TEST_CASE("gradients of losses") { check_all(loss_cases()); }
 TEST_CASE("gradients of functions over rows") { check_all(row_cases()); }
+TEST_CASE("gradients of functions over sequences") { check_all(sequence_cases()); }
 
 // "const math::AnyActivation& act, bool x = true" to "math::AnyActivation, bool".
 std::string types_of(std::string parameters) {

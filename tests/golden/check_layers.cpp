@@ -2,6 +2,7 @@
 #include "checks.h"
 #include <sinter/autograd/functions.h>
 #include <sinter/autograd/tape.h>
+#include <sinter/layers/attention.h>
 #include <sinter/layers/flatten.h>
 #include <sinter/layers/linear.h>
 #include <sinter/layers/norms.h>
@@ -13,8 +14,10 @@ namespace {
 
 using sinter::Tensor;
 
-void check_module(sinter::Module& module, const Case& c, const Setup& setup, Report& report) {
-  load_parameters(module, c, "param_", setup);
+// `prefix`: what the case's module calls this one.
+void check_module(sinter::Module& module, const Case& c, const Setup& setup, Report& report,
+                  const std::string& prefix = "") {
+  load_parameters(module, c, "param_" + prefix, setup);
   Tensor x = load(c, "x", setup);
   x.set_requires_grad();
   const Limit limit = layer_limit(setup.dtype);
@@ -26,7 +29,7 @@ void check_module(sinter::Module& module, const Case& c, const Setup& setup, Rep
   tape.backward(sinter::sum(y * load(c, "g", setup)));
   report.compare("grad_x", x.grad(), limit);
   for (const sinter::NamedParameter& parameter : module.parameters()) {
-    report.compare("grad_param_" + parameter.name, parameter.grad(), limit);
+    report.compare("grad_param_" + prefix + parameter.name, parameter.grad(), limit);
   }
 }
 
@@ -76,6 +79,15 @@ void check_glu(const Case& c, const Setup& setup, Report& report) {
   args.require_all_read();
   auto layer = sinter::Sequential::parse("glu(act=" + act + ")");
   check_module(layer, c, setup, report);
+}
+
+void check_attention(const Case& c, const Setup& setup, Report& report) {
+  Arguments args(c);
+  sinter::MultiheadAttention layer(args.get<std::int64_t>("embed_dim"),
+                                   args.get<std::int64_t>("num_heads"),
+                                   {.causal = args.get<bool>("causal")});
+  args.require_all_read();
+  check_module(layer, c, setup, report, "a.");
 }
 
 void check_flatten(const Case& c, const Setup& setup, Report& report) {

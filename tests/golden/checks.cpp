@@ -24,6 +24,7 @@ constexpr Row rows[] = {
     {"LogSoftmax", check_softmax<sinter::LogSoftmax>},
     {"Softmin", check_softmax<sinter::Softmin>},
     {"GLU", check_glu},
+    {"MultiheadAttention", check_attention},
     {"CrossEntropyLoss", check_cross_entropy},
     {"NLLLoss", check_nll},
     {"L1Loss", check_pointwise_loss<sinter::L1Loss>},

@@ -44,9 +44,13 @@ TEST_CASE("every op has a name of its own and a CPU kernel, which is the referen
                            "norm_backward",
                            "glu_forward",
                            "glu_backward",
+                           "attention_forward",
+                           "attention_backward",
                            "argmax",
                            "gather_normalise",
                            "gather_rows",
+                           "embedding_forward",
+                           "embedding_backward",
                            "stack",
                            "sgd_update",
                            "adam_update",
@@ -80,6 +84,8 @@ TEST_CASE("the table says of an op what the op says of itself") {
   same(ops::linear_backward_input);
   same(ops::weight_gradients);
   same(ops::cross_entropy);
+  same(ops::attention_forward);
+  same(ops::embedding_backward);
   same(ops::linear_cross_entropy);
   same(ops::sgd_update);
   same(ops::adam_update);

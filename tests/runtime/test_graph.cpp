@@ -237,7 +237,11 @@ TEST_CASE("memory that work beside has released is nobody else's before it is jo
   const auto one = [] { return Tensor::empty({64}, DType::float32, Device::fake()); };
   graph.record([&] {
     const std::byte* beside = nullptr;
-    graph.beside([&] { beside = one().address(); });
+    graph.beside([&] {
+      beside = one().address();
+      CHECK(graph.is_beside());
+    });
+    CHECK_FALSE(graph.is_beside());
     const Tensor meanwhile = one();
     CHECK(meanwhile.address() != beside);
     graph.join();

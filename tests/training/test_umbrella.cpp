@@ -33,7 +33,8 @@ using Public = std::tuple<
     EvalScope*, Linear*, LinearOptions*, Flatten*, Dropout*, ActivationLayer<math::ReLU>*,
     ActivationModule*, DropoutModule*, NamedFieldsOnly*, Sequential*, CrossEntropyLoss*, NLLLoss*, L1Loss*,
     MSELoss*, HuberLoss*, SmoothL1Loss*, BCEWithLogitsLoss*, KLDivLoss*, LayerNorm*, LayerNormOptions*,
-    RMSNorm*, RMSNormOptions*, Residual*, Softmax*, LogSoftmax*, Softmin*, GLU*, GLUModule*, GatedLayer<math::SiLU>*,
+    RMSNorm*, RMSNormOptions*, Residual*, Softmax*, LogSoftmax*, Softmin*, MultiheadAttention*,
+    MultiheadAttentionOptions*, Embedding*, EmbeddingOptions*, GLU*, GLUModule*, GatedLayer<math::SiLU>*,
     TensorFile*,
     // training
     Optimizer*, SGD*, Adam*, AdamW*, AdamWOptions*, RMSprop*, RMSpropOptions*, Adagrad*,

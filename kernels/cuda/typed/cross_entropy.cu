@@ -76,7 +76,7 @@ __device__ double scale_of_rows(const Rows<T>& rows) {
   if (rows.total_weight != nullptr) {
     total = *rows.total_weight;
   } else {
-    for (std::int64_t row = threadIdx.x; row < rows.labels.labels.count;
+    for (std::int64_t row = threadIdx.x; row < rows.labels.integers.count;
          row += row_block<threads>) {
       total += rows.weight_of_row(row);
     }

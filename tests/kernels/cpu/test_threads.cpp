@@ -12,12 +12,11 @@
 
 #include "compare.h"
 #include "optimizer_runs.h"
+#include "sequence_runs.h"
 #include <sinter/kernels/ops.h>
 
 namespace sinter {
 namespace {
-
-using Results = std::vector<Tensor>;
 
 // Empty if `run` gives the same bytes with 1, 2, 3 and 4 threads, and again with the same number.
 std::string differs(const std::function<Results()>& run) {
@@ -54,6 +53,7 @@ class Runs {
     rows();
     inference_and_data();
     std::ranges::move(optimizer_runs<T>(numbers_), std::back_inserter(all));
+    sequence_runs<T>(all);
   }
 
  private:
