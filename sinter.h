@@ -10,6 +10,7 @@
 #include <sinter/layers/activations.h>
 #include <sinter/layers/attention.h>
 #include <sinter/layers/embedding.h>
+#include <sinter/layers/convolution.h>
 #include <sinter/layers/flatten.h>
 #include <sinter/layers/glu.h>
 #include <sinter/layers/gradcheck.h>
@@ -17,6 +18,7 @@
 #include <sinter/layers/losses.h>
 #include <sinter/layers/module.h>
 #include <sinter/layers/norms.h>
+#include <sinter/layers/pooling.h>
 #include <sinter/layers/residual.h>
 #include <sinter/layers/safetensors.h>
 #include <sinter/layers/sequential.h>

@@ -10,6 +10,7 @@
 #include <sinter/kernels/math/activations.h>
 #include <sinter/kernels/math/dropout.h>
 #include <sinter/kernels/ops.h>
+#include <sinter/kernels/windows.h>
 #include <sinter/runtime/tensor.h>
 
 namespace sinter {
@@ -147,6 +148,54 @@ Tensor self_attention(const Tensor& qkv, std::int64_t num_heads, bool causal = f
 /// index outside [0, num_embeddings).
 Tensor embedding(const Tensor& indices, const Tensor& weight,
                  std::optional<std::int64_t> padding_idx = std::nullopt);
+
+// Images [N, C, H, W] and sequences [N, C, L]. ----------------------------------------------------
+
+/// Cross-correlation with weight [out_channels, C / groups, kernel height, kernel width], plus bias
+/// [out_channels] or undefined; the result is [N, out_channels, H', W'] with
+/// H' = floor((H + 2 padding - dilation (kernel height - 1) - 1) / stride) + 1. Padding is zeros.
+/// With groups, each group of output channels sees its share of the input's. Throws Error for
+/// shapes that do not fit, a kernel that covers more than the padded input, a stride, dilation or
+/// groups below 1, and a negative padding.
+Tensor conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias = {}, Size2d stride = 1,
+              Size2d padding = 0, Size2d dilation = 1, std::int64_t groups = 1);
+/// The same for x [N, C, L] and weight [out_channels, C / groups, kernel size].
+Tensor conv1d(const Tensor& x, const Tensor& weight, const Tensor& bias = {},
+              std::int64_t stride = 1, std::int64_t padding = 0, std::int64_t dilation = 1,
+              std::int64_t groups = 1);
+
+struct AvgPool2dOptions {
+  Size2d stride = same_as_kernel;
+  Size2d padding = 0;             ///< zeros; at most half of the kernel
+  bool ceil_mode = false;         ///< a last window may reach beyond the padding
+  bool count_include_pad = true;  ///< zeros of the padding count in the mean
+};
+/// The mean under each window of kernel_size. Throws Error as conv2d does.
+Tensor avg_pool2d(const Tensor& x, Size2d kernel_size, const AvgPool2dOptions& options = {});
+
+struct AvgPool1dOptions {
+  std::optional<std::int64_t> stride = std::nullopt;  ///< else kernel_size
+  std::int64_t padding = 0;                           ///< zeros; at most half of the kernel
+  bool ceil_mode = false;
+  bool count_include_pad = true;
+};
+/// The same for x [N, C, L].
+Tensor avg_pool1d(const Tensor& x, std::int64_t kernel_size, const AvgPool1dOptions& options = {});
+
+/// The mean under windows that share the image out among output_size results, whatever its size:
+/// result i of n is of elements floor(i H / n) to ceil((i + 1) H / n) - 1.
+Tensor adaptive_avg_pool2d(const Tensor& x, Size2d output_size);
+
+struct MaxPool2dOptions {
+  Size2d stride = same_as_kernel;
+  Size2d padding = 0;   ///< never the largest; at most half of what the kernel covers
+  Size2d dilation = 1;  ///< between the elements of a window
+  bool ceil_mode = false;
+};
+/// The largest element under each window, whose first of equals gets the gradient; NaN if there is
+/// one. A window in which a dilation leaves padding alone is -infinity. Throws Error as conv2d
+/// does.
+Tensor max_pool2d(const Tensor& x, Size2d kernel_size, const MaxPool2dOptions& options = {});
 
 // Losses. ---------------------------------------------------------------------------------------
 

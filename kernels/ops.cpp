@@ -63,6 +63,19 @@ const Op<In, Out, const AttentionArgs&> attention_forward{"attention_forward",
                                                           cpu::attention_forward};
 const Op<In, In, Out, const AttentionArgs&> attention_backward{"attention_backward",
                                                                cpu::attention_backward};
+const Op<In, In, In, Out, const Conv2dArgs&> conv2d_forward{"conv2d_forward", cpu::conv2d_forward};
+const Op<In, In, Out, const Conv2dArgs&> conv2d_backward_input{"conv2d_backward_input",
+                                                               cpu::conv2d_backward_input};
+const Op<In, In, InOut, const Conv2dArgs&, bool> conv2d_backward_weight{
+    "conv2d_backward_weight", cpu::conv2d_backward_weight};
+const Op<In, Out, const Pool2dArgs&> avg_pool2d_forward{"avg_pool2d_forward",
+                                                        cpu::avg_pool2d_forward};
+const Op<In, Out, const Pool2dArgs&> avg_pool2d_backward{"avg_pool2d_backward",
+                                                         cpu::avg_pool2d_backward};
+const Op<In, Out, const Pool2dArgs&> max_pool2d_forward{"max_pool2d_forward",
+                                                        cpu::max_pool2d_forward};
+const Op<In, In, Out, const Pool2dArgs&> max_pool2d_backward{"max_pool2d_backward",
+                                                             cpu::max_pool2d_backward};
 const Op<In, Out> argmax{"argmax", cpu::argmax, CUDA(argmax)};
 const Op<In, In, Out, const NormaliseArgs&> gather_normalise{
     "gather_normalise", cpu::gather_normalise, CUDA(gather_normalise)};
@@ -134,6 +147,13 @@ std::span<const OpInfo> table() {
                                 info(glu_backward),
                                 info(attention_forward),
                                 info(attention_backward),
+                                info(conv2d_forward),
+                                info(conv2d_backward_input),
+                                info(conv2d_backward_weight),
+                                info(avg_pool2d_forward),
+                                info(avg_pool2d_backward),
+                                info(max_pool2d_forward),
+                                info(max_pool2d_backward),
                                 info(argmax),
                                 info(gather_normalise),
                                 info(gather_rows),

@@ -15,6 +15,7 @@
 #include <sinter/kernels/math/losses.h>
 #include <sinter/kernels/math/optimizers.h>
 #include <sinter/kernels/math/update_rules.h>
+#include <sinter/kernels/windows.h>
 
 namespace sinter::ops {
 
@@ -218,6 +219,26 @@ struct AttentionArgs {
 extern const Op<In, Out, const AttentionArgs&> attention_forward;
 /// The gradient of qkv, of qkv and dy. The weights are computed again, never stored.
 extern const Op<In, In, Out, const AttentionArgs&> attention_backward;
+
+// Images [n, channels, height, width]. ------------------------------------------------------------
+
+/// y = x convolved with weight [out_channels, in_channels / groups, kernel height, kernel width],
+/// plus bias [out_channels] or absent.
+extern const Op<In, In, In, Out, const Conv2dArgs&> conv2d_forward;
+/// dx of dy and weight. The bias's gradient is a sum_to.
+extern const Op<In, In, Out, const Conv2dArgs&> conv2d_backward_input;
+/// dw of x and dy. The flag: add to dw instead of overwriting it.
+extern const Op<In, In, InOut, const Conv2dArgs&, bool> conv2d_backward_weight;
+/// The mean under each window.
+extern const Op<In, Out, const Pool2dArgs&> avg_pool2d_forward;
+/// dx of dy.
+extern const Op<In, Out, const Pool2dArgs&> avg_pool2d_backward;
+/// The largest element under each window, the first of equals; a NaN counts as largest. Padding is
+/// never it: a window without any element is -infinity.
+extern const Op<In, Out, const Pool2dArgs&> max_pool2d_forward;
+/// dx of x and dy. It looks for the largest elements again: their places would be eight bytes each
+/// to keep and to copy, and x is mostly kept anyway, as the output of an activation.
+extern const Op<In, In, Out, const Pool2dArgs&> max_pool2d_backward;
 
 // Inference and data. ---------------------------------------------------------------------------
 

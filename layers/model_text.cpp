@@ -39,6 +39,22 @@ bool LayerCall::truth(const LayerArgument& argument) const {
   return argument.value == "true";
 }
 
+std::vector<std::int64_t> LayerCall::sizes(const LayerArgument& argument, int most,
+                                           std::int64_t least) const {
+  std::vector<std::int64_t> out;
+  for (std::size_t begin = 0; begin <= argument.value.size();) {
+    const std::size_t end = std::min(argument.value.find('x', begin), argument.value.size());
+    out.push_back(
+        whole_number({{}, argument.value.substr(begin, end - begin), argument.at + begin}));
+    begin = end + 1;
+  }
+  if (out.size() > static_cast<std::size_t>(most) || std::ranges::min(out) < least) {
+    fail(argument.at, sinter::text("expected sizes of at least ", least, ", at most ", most,
+                                   " of them, as in 256 or 4x7, found ", argument.value));
+  }
+  return out;
+}
+
 namespace {
 
 constexpr std::string_view made_of_layers = "residual";

@@ -28,6 +28,9 @@ struct LayerCall {
   double number(const LayerArgument& argument) const;
   std::int64_t whole_number(const LayerArgument& argument) const;
   bool truth(const LayerArgument& argument) const;
+  /// "256", or "4x7" for more than one number: at most `most` of them, none below `least`.
+  std::vector<std::int64_t> sizes(const LayerArgument& argument, int most,
+                                  std::int64_t least) const;
 };
 
 /// The layers of "linear(784, 256) -> relu -> residual(linear(256, 256) -> relu)", in order. Throws

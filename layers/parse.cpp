@@ -2,84 +2,22 @@
 #include <algorithm>
 #include <functional>
 #include <map>
-#include <set>
 #include <vector>
 
 #include <sinter/layers/attention.h>
 #include <sinter/layers/embedding.h>
 #include <sinter/layers/model_text.h>
 #include <sinter/layers/norms.h>
+#include <sinter/layers/parse_images.h>
 #include <sinter/layers/residual.h>
 #include <sinter/layers/sequential.h>
 #include <sinter/layers/softmax.h>
+#include <sinter/layers/taker.h>
 
 namespace sinter {
 namespace {
 
 using Maker = std::function<void(const LayerCall& call, Sequential& model)>;
-
-// Takes the arguments of a call one by one, those without a name in the order of the questions.
-class Taker {
- public:
-  Taker(const LayerCall& call, std::string usage) : call_(call), usage_(std::move(usage)) {}
-
-  /// The argument of that name, or nullptr.
-  const LayerArgument* find(std::string_view name) {
-    return take([&](const LayerArgument& argument) { return argument.name == name; });
-  }
-  /// The same, or the next one without a name; a slot that is filled twice is an error.
-  const LayerArgument* find_in_order(std::string_view name) {
-    const LayerArgument* const named = find(name);
-    const LayerArgument* const next =
-        take([](const LayerArgument& argument) { return argument.name.empty(); });
-    if (named != nullptr && next != nullptr) {
-      call_.fail(next->at, usage_);
-    }
-    return named != nullptr ? named : next;
-  }
-  const LayerArgument& need(std::string_view name) {
-    const LayerArgument* const argument = find_in_order(name);
-    if (argument == nullptr) {
-      call_.fail(call_.at, usage_);
-    }
-    return *argument;
-  }
-  double number(std::string_view name, double otherwise) { return number(find(name), otherwise); }
-  double number_in_order(std::string_view name, double otherwise) {
-    return number(find_in_order(name), otherwise);
-  }
-  bool truth(std::string_view name, bool otherwise) {
-    const LayerArgument* const argument = find(name);
-    return argument == nullptr ? otherwise : call_.truth(*argument);
-  }
-  /// Fails for an argument that nobody asked for.
-  void finish() const {
-    for (std::size_t i = 0; i < call_.arguments.size(); ++i) {
-      if (!taken_.contains(i)) {
-        call_.fail(call_.arguments[i].at, usage_);
-      }
-    }
-  }
-
- private:
-  template <class Fits>
-  const LayerArgument* take(Fits fits) {
-    for (std::size_t i = 0; i < call_.arguments.size(); ++i) {
-      if (!taken_.contains(i) && fits(call_.arguments[i])) {
-        taken_.insert(i);
-        return &call_.arguments[i];
-      }
-    }
-    return nullptr;
-  }
-  double number(const LayerArgument* argument, double otherwise) const {
-    return argument == nullptr ? otherwise : call_.number(*argument);
-  }
-
-  const LayerCall& call_;
-  std::string usage_;
-  std::set<std::size_t> taken_;
-};
 
 void add_flatten(const LayerCall& call, Sequential& model) {
   Taker taker(call, "flatten takes start_dim=N");
@@ -111,27 +49,10 @@ void add_dropout(const LayerCall& call, Sequential& model) {
   model.add(Dropout{.p = p});
 }
 
-// "256", or "4x7" for more than one dimension.
-Shape normalized_shape(const LayerCall& call, const LayerArgument& argument) {
-  std::vector<std::int64_t> sizes;
-  for (std::size_t begin = 0; begin <= argument.value.size();) {
-    const std::size_t end = std::min(argument.value.find('x', begin), argument.value.size());
-    sizes.push_back(
-        call.whole_number({{}, argument.value.substr(begin, end - begin), argument.at + begin}));
-    begin = end + 1;
-  }
-  if (sizes.size() > static_cast<std::size_t>(Shape::max_rank) ||
-      std::ranges::any_of(sizes, [](std::int64_t size) { return size < 1; })) {
-    call.fail(argument.at,
-              "expected sizes of at least 1, as in 256 or 4x7, found " + argument.value);
-  }
-  return Shape(sizes);
-}
-
 void add_layer_norm(const LayerCall& call, Sequential& model) {
   Taker taker(call,
               "layer_norm takes (normalized_shape, eps=X, elementwise_affine=true, bias=true)");
-  const Shape shape = normalized_shape(call, taker.need("normalized_shape"));
+  const Shape shape = Shape(call.sizes(taker.need("normalized_shape"), Shape::max_rank, 1));
   LayerNormOptions options;
   options.eps = taker.number("eps", options.eps);
   options.elementwise_affine = taker.truth("elementwise_affine", true);
@@ -142,7 +63,7 @@ void add_layer_norm(const LayerCall& call, Sequential& model) {
 
 void add_rms_norm(const LayerCall& call, Sequential& model) {
   Taker taker(call, "rms_norm takes (normalized_shape, eps=X, elementwise_affine=true)");
-  const Shape shape = normalized_shape(call, taker.need("normalized_shape"));
+  const Shape shape = Shape(call.sizes(taker.need("normalized_shape"), Shape::max_rank, 1));
   RMSNormOptions options;
   if (const LayerArgument* const eps = taker.find("eps")) {
     options.eps = call.number(*eps);
@@ -265,6 +186,12 @@ const std::map<std::string, Maker, std::less<>>& makers() {
                                                    {"log_softmax", add_plain<LogSoftmax>},
                                                    {"softmin", add_plain<Softmin>},
                                                    {"glu", add_glu},
+                                                   {"conv1d", add_conv1d},
+                                                   {"conv2d", add_conv2d},
+                                                   {"max_pool2d", add_max_pool2d},
+                                                   {"avg_pool1d", add_avg_pool1d},
+                                                   {"avg_pool2d", add_avg_pool2d},
+                                                   {"adaptive_avg_pool2d", add_adaptive_avg_pool2d},
                                                    {"residual", add_residual},
                                                    {"swiglu", add_gated<SwiGLU>},
                                                    {"geglu", add_gated<GEGLU>},

@@ -1,10 +1,12 @@
-// Writes and reads numbers of the text form of a layer, "leaky_relu(negative_slope=0.1)".
+// Writes the text form of a layer, "leaky_relu(negative_slope=0.1)".
 #pragma once
 
 #include <charconv>
+#include <concepts>
 #include <string>
 #include <string_view>
 #include <tuple>
+#include <type_traits>
 
 namespace sinter {
 
@@ -23,10 +25,22 @@ class TextForm {
     first_ = false;
     return *this;
   }
-  TextForm& argument(std::string_view name, double value) {
-    return this->value(std::string(name) + "=" + shortest(value));
+  /// A number, a truth, or what says itself how it is written.
+  template <class T>
+  TextForm& argument(std::string_view name, const T& value) {
+    std::string written;
+    if constexpr (std::same_as<T, bool>) {
+      written = value ? "true" : "false";
+    } else if constexpr (std::is_arithmetic_v<T>) {
+      written = shortest(static_cast<double>(value));
+    } else {
+      written = value.str();
+    }
+    return this->value(std::string(name) + "=" + written);
   }
-  TextForm& argument_unless(std::string_view name, double value, double usual) {
+  template <class T>
+  TextForm& argument_unless(std::string_view name, const T& value,
+                            const std::type_identity_t<T>& usual) {
     return value == usual ? *this : argument(name, value);
   }
   std::string str() const { return first_ ? out_ : out_ + ")"; }

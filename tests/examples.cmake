@@ -12,6 +12,12 @@ set_tests_properties(example_mnist PROPERTIES
   PASS_REGULAR_EXPRESSION "test accuracy [89][0-9][.][0-9]% .10000 images., 10 epochs, [0-9.]+ s, [0-9]+ images/s, device"
   SKIP_REGULAR_EXPRESSION "found no data in")
 
+# 76.4 % on Fashion-MNIST.
+sinter_add_test(example_lenet examples lenet --train-items 2000 --epochs 10)
+set_tests_properties(example_lenet PROPERTIES
+  PASS_REGULAR_EXPRESSION "test accuracy [789][0-9][.][0-9]% on"
+  SKIP_REGULAR_EXPRESSION "found no data in")
+
 function(sinter_add_example_test name expected)
   sinter_add_test(${name} examples mnist ${ARGN})
   set_tests_properties(${name} PROPERTIES PASS_REGULAR_EXPRESSION "${expected}")

@@ -156,7 +156,10 @@ void CapturedStep::stay_eager(const std::string& why) {
   capture_ = false;
   reset();
   optimizer_.set_coming_lrs({});
-  log::warn(text("CapturedStep: steps run eagerly, not from a graph: ", why));
+  if (said_ != why) {
+    log::warn(text("CapturedStep: steps run eagerly, not from a graph: ", why));
+    said_ = why;
+  }
 }
 
 Tensor CapturedStep::run(const std::string& of_batch, std::int64_t steps,

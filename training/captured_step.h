@@ -103,6 +103,7 @@ class CapturedStep {
   Loss loss_;
   Optimizer& optimizer_;
   bool capture_ = true;
+  std::string said_;  // why steps are not recorded
   std::optional<double> max_grad_norm_;
   GradScaler* scaler_ = nullptr;
   Tensor fault_;  // of all graphs

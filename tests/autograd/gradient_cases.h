@@ -30,5 +30,6 @@ GradientCases arithmetic_cases();
 GradientCases loss_cases();
 GradientCases row_cases();
 GradientCases sequence_cases();
+GradientCases image_cases();
 
 }  // namespace sinter::testing

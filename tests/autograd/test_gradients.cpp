@@ -21,7 +21,8 @@ using namespace testing;
 GradientCases all_cases() {
   GradientCases all;
   for (const auto& part :
-       {activation_cases, matrix_cases, arithmetic_cases, loss_cases, row_cases, sequence_cases}) {
+       {activation_cases, matrix_cases, arithmetic_cases, loss_cases, row_cases, sequence_cases,
+        image_cases}) {
     std::ranges::move(part(), std::back_inserter(all));
   }
   return all;
@@ -48,6 +49,8 @@ TEST_CASE("gradients of arithmetic, sums and views") { check_all(arithmetic_case
 TEST_CASE("gradients of losses") { check_all(loss_cases()); }
 TEST_CASE("gradients of functions over rows") { check_all(row_cases()); }
 TEST_CASE("gradients of functions over sequences") { check_all(sequence_cases()); }
+
+TEST_CASE("gradients of convolutions and pools") { check_all(image_cases()); }
 
 // "const math::AnyActivation& act, bool x = true" to "math::AnyActivation, bool".
 std::string types_of(std::string parameters) {

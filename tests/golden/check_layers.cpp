@@ -3,9 +3,11 @@
 #include <sinter/autograd/functions.h>
 #include <sinter/autograd/tape.h>
 #include <sinter/layers/attention.h>
+#include <sinter/layers/convolution.h>
 #include <sinter/layers/flatten.h>
 #include <sinter/layers/linear.h>
 #include <sinter/layers/norms.h>
+#include <sinter/layers/pooling.h>
 #include <sinter/layers/sequential.h>
 #include <sinter/layers/softmax.h>
 
@@ -88,6 +90,67 @@ void check_attention(const Case& c, const Setup& setup, Report& report) {
                                    {.causal = args.get<bool>("causal")});
   args.require_all_read();
   check_module(layer, c, setup, report, "a.");
+}
+
+void check_conv1d(const Case& c, const Setup& setup, Report& report) {
+  Arguments args(c);
+  const auto of = [&args](const char* name) { return args.get<std::int64_t>(name); };
+  sinter::Conv1d layer(of("in_channels"), of("out_channels"), of("kernel_size"),
+                       {.stride = of("stride"),
+                        .padding = of("padding"),
+                        .dilation = of("dilation"),
+                        .groups = of("groups")});
+  args.require_all_read();
+  check_module(layer, c, setup, report);
+}
+
+namespace {
+
+sinter::Size2d size(Arguments& args, const char* name) {
+  const auto sizes = args.get<std::vector<std::int64_t>>(name);
+  sinter::check(sizes.size() == 2, name, " is no height and width");
+  return {sizes[0], sizes[1]};
+}
+
+}  // namespace
+
+void check_conv2d(const Case& c, const Setup& setup, Report& report) {
+  Arguments args(c);
+  sinter::Conv2d layer(args.get<std::int64_t>("in_channels"),
+                       args.get<std::int64_t>("out_channels"), size(args, "kernel_size"),
+                       {.stride = size(args, "stride"),
+                        .padding = size(args, "padding"),
+                        .dilation = size(args, "dilation"),
+                        .groups = args.get<std::int64_t>("groups")});
+  args.require_all_read();
+  check_module(layer, c, setup, report);
+}
+
+void check_avg_pool1d(const Case& c, const Setup& setup, Report& report) {
+  Arguments args(c);
+  sinter::AvgPool1d layer(
+      args.get<std::int64_t>("kernel_size"),
+      {.stride = args.get<std::int64_t>("stride"), .padding = args.get<std::int64_t>("padding")});
+  args.require_all_read();
+  check_module(layer, c, setup, report);
+}
+
+template <class Layer>
+void check_pool2d(const Case& c, const Setup& setup, Report& report) {
+  Arguments args(c);
+  Layer layer(size(args, "kernel_size"),
+              {.stride = size(args, "stride"), .padding = size(args, "padding")});
+  args.require_all_read();
+  check_module(layer, c, setup, report);
+}
+template void check_pool2d<sinter::AvgPool2d>(const Case&, const Setup&, Report&);
+template void check_pool2d<sinter::MaxPool2d>(const Case&, const Setup&, Report&);
+
+void check_adaptive_avg_pool2d(const Case& c, const Setup& setup, Report& report) {
+  Arguments args(c);
+  sinter::AdaptiveAvgPool2d layer(size(args, "output_size"));
+  args.require_all_read();
+  check_module(layer, c, setup, report);
 }
 
 void check_flatten(const Case& c, const Setup& setup, Report& report) {

@@ -2,6 +2,7 @@
 
 #include <sinter/kernels/math/activations.h>
 #include <sinter/layers/losses.h>
+#include <sinter/layers/pooling.h>
 #include <sinter/layers/softmax.h>
 #include <sinter/runtime/error.h>
 
@@ -25,6 +26,12 @@ constexpr Row rows[] = {
     {"Softmin", check_softmax<sinter::Softmin>},
     {"GLU", check_glu},
     {"MultiheadAttention", check_attention},
+    {"Conv1d", check_conv1d},
+    {"Conv2d", check_conv2d},
+    {"AvgPool1d", check_avg_pool1d},
+    {"AvgPool2d", check_pool2d<sinter::AvgPool2d>},
+    {"MaxPool2d", check_pool2d<sinter::MaxPool2d>},
+    {"AdaptiveAvgPool2d", check_adaptive_avg_pool2d},
     {"CrossEntropyLoss", check_cross_entropy},
     {"NLLLoss", check_nll},
     {"L1Loss", check_pointwise_loss<sinter::L1Loss>},

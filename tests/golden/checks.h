@@ -41,6 +41,12 @@ template <class Layer>
 void check_softmax(const Case& c, const Setup& setup, Report& report);
 void check_attention(const Case& c, const Setup& setup, Report& report);
 void check_glu(const Case& c, const Setup& setup, Report& report);
+void check_conv1d(const Case& c, const Setup& setup, Report& report);
+void check_conv2d(const Case& c, const Setup& setup, Report& report);
+void check_avg_pool1d(const Case& c, const Setup& setup, Report& report);
+template <class Layer>
+void check_pool2d(const Case& c, const Setup& setup, Report& report);
+void check_adaptive_avg_pool2d(const Case& c, const Setup& setup, Report& report);
 void check_flatten(const Case& c, const Setup& setup, Report& report);
 void check_cross_entropy(const Case& c, const Setup& setup, Report& report);
 void check_nll(const Case& c, const Setup& setup, Report& report);

@@ -35,6 +35,8 @@ using Public = std::tuple<
     MSELoss*, HuberLoss*, SmoothL1Loss*, BCEWithLogitsLoss*, KLDivLoss*, LayerNorm*, LayerNormOptions*,
     RMSNorm*, RMSNormOptions*, Residual*, Softmax*, LogSoftmax*, Softmin*, MultiheadAttention*,
     MultiheadAttentionOptions*, Embedding*, EmbeddingOptions*, GLU*, GLUModule*, GatedLayer<math::SiLU>*,
+    Conv1d*, Conv1dOptions*, Conv2d*, Conv2dOptions*, Size2d*, AvgPool1d*, AvgPool1dOptions*, AvgPool2d*,
+    AvgPool2dOptions*, MaxPool2d*, MaxPool2dOptions*, AdaptiveAvgPool2d*,
     TensorFile*,
     // training
     Optimizer*, SGD*, Adam*, AdamW*, AdamWOptions*, RMSprop*, RMSpropOptions*, Adagrad*,
@@ -49,7 +51,8 @@ static_assert(std::tuple_size_v<Public> > 60);
 const std::set<std::string> internal{
     "Backend",         "FakeDeviceCounts",  "CaptureScope", "PoolLease",
     "PendingGradient", "DeferredGradients", "EpochRun",     "LayerArgument",
-    "LayerCall",       "ProgressBar",       "Table",        "TextForm"};
+    "LayerCall",       "ProgressBar",       "Table",        "Taker",
+    "TextForm"};
 
 std::string read(const std::filesystem::path& path) {
   std::ifstream in(path);

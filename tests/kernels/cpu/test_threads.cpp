@@ -13,6 +13,7 @@
 #include "compare.h"
 #include "optimizer_runs.h"
 #include "sequence_runs.h"
+#include "image_runs.h"
 #include <sinter/kernels/ops.h>
 
 namespace sinter {
@@ -51,6 +52,7 @@ class Runs {
     matrices();
     losses();
     rows();
+    std::ranges::move(image_runs<T>(numbers_), std::back_inserter(all));
     inference_and_data();
     std::ranges::move(optimizer_runs<T>(numbers_), std::back_inserter(all));
     sequence_runs<T>(all);
