@@ -9,8 +9,10 @@
 #include <sinter/kernels/precision.h>
 #include <sinter/layers/activations.h>
 #include <sinter/layers/attention.h>
-#include <sinter/layers/embedding.h>
+#include <sinter/layers/batch_norm.h>
+#include <sinter/layers/buffer.h>
 #include <sinter/layers/convolution.h>
+#include <sinter/layers/embedding.h>
 #include <sinter/layers/flatten.h>
 #include <sinter/layers/glu.h>
 #include <sinter/layers/gradcheck.h>

@@ -40,9 +40,12 @@ struct Autocast::Copies {
       copies->of.clear();
       copies->recording = graph;
       if (graph != nullptr) {
-        graph->when_recorded([copies] {
-          copies->of.clear();
-          copies->recording = nullptr;
+        // A scope that has gone by then let its copies go with it, for the next step to use again.
+        graph->when_recorded([weak = std::weak_ptr(copies)] {
+          if (const auto left = weak.lock()) {
+            left->of.clear();
+            left->recording = nullptr;
+          }
         });
       }
     }
@@ -71,6 +74,10 @@ std::optional<DType> Autocast::dtype() {
 
 bool is_autocast(DType dtype) {
   return Autocast::dtype() && (dtype == DType::float32 || is_narrow(dtype));
+}
+
+bool fit_one_product(const Tensor& a, const Tensor& b) {
+  return a.dtype() == b.dtype() || (is_autocast(a.dtype()) && is_autocast(b.dtype()));
 }
 
 Tensor product_operand(const Tensor& x) {

@@ -9,10 +9,10 @@
 
 namespace sinter {
 
-/// While it lives, on this thread: linear() and matmul() take their operands in a 16-bit type and
-/// give results of it, with sums in float32; softmax, norms, losses, sum() and mean() work in and
-/// give float32; everything else keeps the type that it gets, and of two types in an operator the
-/// wider one wins. docs/from_pytorch.md has a table.
+/// While it lives, on this thread: linear(), matmul() and convolutions take their operands in a
+/// 16-bit type and give results of it, with sums in float32; softmax, norms, losses, sum() and
+/// mean() work in and give float32; everything else keeps the type that it gets, and of two types
+/// in an operator the wider one wins. docs/from_pytorch.md has a table.
 ///
 ///     const Autocast scope(DType::bfloat16);
 ///     Tensor loss = cross_entropy(model(x), labels);
@@ -45,6 +45,8 @@ class Autocast {
 
 /// Whether a product casts operands of this type now.
 bool is_autocast(DType dtype);
+/// Whether both can be operands of one product: of one type, or about to be.
+bool fit_one_product(const Tensor& a, const Tensor& b);
 /// The operand of a product: x without its history, in the type of the scope, if there is one. The
 /// function records x itself, whose gradient has the type of x. Undefined stays so.
 Tensor product_operand(const Tensor& x);

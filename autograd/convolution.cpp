@@ -1,4 +1,5 @@
 // Convolutions of images, and of sequences as images of height 1.
+#include <sinter/autograd/autocast.h>
 #include <sinter/autograd/function.h>
 #include <sinter/autograd/functions.h>
 #include <sinter/autograd/window_parts.h>
@@ -19,7 +20,7 @@ void check_parameters(const char* who, int dims, const Tensor& x, const Tensor& 
   check_images(who, dims, x, weight.size(1) * args.groups);
   check(!bias.defined() || bias.shape() == Shape{out}, who, ": the bias must be [", out,
         "] for a weight ", weight.shape(), ", got ", bias.shape());
-  check(x.dtype() == weight.dtype() && (!bias.defined() || bias.dtype() == x.dtype()), who,
+  check(fit_one_product(x, weight) && (!bias.defined() || fit_one_product(x, bias)), who,
         ": the input is ", x.dtype(), ", the weight ", weight.dtype(), " and the bias ",
         bias.defined() ? name_of(bias.dtype()) : "absent", "; convert with to(dtype)");
 }
@@ -28,23 +29,24 @@ Tensor convolved(const char* who, int dims, const Tensor& x, const Tensor& weigh
                  const Tensor& bias, const ops::Conv2dArgs& args) {
   check_parameters(who, dims, x, weight, bias, args);
   Recording recording(who, {x, weight, bias});
-  const Tensor images = as_images(x), kernels = as_images(weight);
+  const Tensor images = as_images(product_operand(x));
+  const Tensor kernels = as_images(product_operand(weight));
   const Shape shape = shape_of_windows(who, dims, x, weight.size(0),
                                        {.kernel = {kernels.size(2), kernels.size(3)},
                                         .stride = args.stride,
                                         .padding = args.padding,
                                         .dilation = args.dilation},
                                        false);
-  Tensor y = Tensor::empty(shape, x.dtype(), x.device());
+  Tensor y = Tensor::empty(shape, images.dtype(), x.device());
   Tensor out = as_images(y);
-  ops::conv2d_forward(images, kernels, bias, out, args);
+  ops::conv2d_forward(images, kernels, product_operand(bias), out, args);
   if (recording) {
-    recording.finish(y, [args, of_x = images.shape(), of_weight = kernels.shape(),
+    recording.finish(y, [args, type = x.dtype(), of_x = images.shape(), of_weight = kernels.shape(),
                          x = recording.needs(1) ? Saved(images) : Saved(),
                          weight = recording.needs(0) ? Saved(kernels) : Saved()](Backward& b) {
       const Tensor dy = as_images(b.grad());
       if (b.needs(0)) {
-        Tensor dx = Tensor::empty(of_x, dy.dtype(), dy.device());
+        Tensor dx = Tensor::empty(of_x, type, dy.device());
         ops::conv2d_backward_input(dy, b.saved(weight), dx, args);
         b.give(0, dx);
       }

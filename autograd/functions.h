@@ -57,6 +57,8 @@ void check_padding(const char* who, std::optional<std::int64_t> padding_idx,
                    std::int64_t num_embeddings);
 /// Throws Error, in `who`'s name, for a shape without elements, and eps negative or not finite.
 void check_norm_options(const char* who, const Shape& normalized_shape, double eps);
+/// Throws Error, in `who`'s name, unless eps is above 0 and finite and momentum lies in [0, 1].
+void check_batch_norm_options(const char* who, double eps, std::optional<double> momentum);
 
 /// x in another floating type, as torch's x.to(dtype): differentiable, where Tensor::to is not.
 Tensor cast(const Tensor& x, DType dtype);
@@ -122,6 +124,31 @@ Tensor layer_norm(const Tensor& x, const Shape& normalized_shape, const Tensor& 
 /// normalization", 2019). Without `eps` it is the spacing at 1 of float32, or of float64 for it.
 Tensor rms_norm(const Tensor& x, const Shape& normalized_shape, const Tensor& weight = {},
                 std::optional<double> eps = std::nullopt);
+
+/// The running statistics of a batch norm: mean and var [C], float32, or float64 beside float64 x,
+/// and num_batches_tracked (int64, a scalar); all of them or none.
+struct RunningStatistics {
+  Tensor mean = {};
+  Tensor var = {};
+  Tensor num_batches_tracked = {};
+};
+/// What a batch norm does behind the norm, in the same pass.
+struct BatchNormTail {
+  Tensor residual = {};  ///< of the shape and type of x, added before the activation; or undefined
+  std::optional<math::AnyActivation> act = std::nullopt;
+  DropoutOptions dropout = {};
+};
+/// dropout(act((x - mean) / sqrt(var + eps) * weight + bias + residual)) for x [N, C, ...], with
+/// mean and (biased) variance of each channel (Ioffe and Szegedy, "Batch normalization", 2015):
+/// those of x in training, which the running statistics then take in, else the running ones.
+/// running = (1 - momentum) running + momentum (that of x, the variance unbiased); without a
+/// momentum they become the averages over all batches. weight and bias [C] or undefined. Statistics
+/// of 16-bit elements are float32. Throws Error in training with less than two values for each
+/// channel, else without running statistics; for eps not above 0 and momentum outside [0, 1].
+Tensor batch_norm(const Tensor& x, const RunningStatistics& running, const Tensor& weight = {},
+                  const Tensor& bias = {}, bool training = false,
+                  std::optional<double> momentum = 0.1, double eps = 1e-5,
+                  const BatchNormTail& tail = {});
 
 /// a * gate(b) for the two halves a and b of the last dimension, then dropout, in one pass (Dauphin
 /// et al., "Language modeling with gated convolutional networks", 2017; other gates: Shazeer, "GLU

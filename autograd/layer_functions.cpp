@@ -10,13 +10,6 @@
 #include <sinter/autograd/loss_parts.h>
 
 namespace sinter {
-namespace {
-
-bool needs_input(const math::AnyActivation& act) {
-  return std::visit([]<class A>(const A&) { return math::derives_from_input<A>; }, act);
-}
-
-}  // namespace
 
 void check_probability(const char* who, double p) {
   check(p >= 0 && p <= 1, who, ": the dropout probability must lie in [0, 1], got ", p);
@@ -39,7 +32,7 @@ Tensor activation(const Tensor& x, const math::AnyActivation& act, const Dropout
   Tensor y = Tensor::empty(x.shape(), x.dtype(), x.device());
   ops::activation_forward(x, y, args);
   if (recording) {
-    recording.finish(y, [args, kept = Saved(needs_input(act) ? x : y)](Backward& b) {
+    recording.finish(y, [args, kept = Saved(math::needs_input(act) ? x : y)](Backward& b) {
       Tensor dx = Tensor::empty(b.grad().shape(), b.grad().dtype(), b.grad().device());
       ops::activation_backward(b.saved(kept), b.grad(), dx, args);
       b.give(0, dx);
@@ -78,11 +71,8 @@ void check_linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {
   const bool unflattened = x.rank() > 2 && x.numel() == x.size(0) * in;
   check(x.rank() >= 1 && x.shape().last() == in, "linear: expected an input of [..., ", in,
         "], got ", x.shape(), unflattened ? "; put a Flatten before it" : "");
-  const auto fits = [&x](const Tensor& other) {
-    return other.dtype() == x.dtype() || (is_autocast(x.dtype()) && is_autocast(other.dtype()));
-  };
-  check(fits(weight) && (!bias.defined() || fits(bias)), "linear: the input is ", x.dtype(),
-        ", the weight ", weight.dtype(), " and the bias ",
+  check(fit_one_product(x, weight) && (!bias.defined() || fit_one_product(x, bias)),
+        "linear: the input is ", x.dtype(), ", the weight ", weight.dtype(), " and the bias ",
         bias.defined() ? name_of(bias.dtype()) : "absent", "; convert with to(dtype)");
 }
 
@@ -178,7 +168,7 @@ Tensor linear_then(const Tensor& x, const Tensor& weight, const Tensor& bias,
   const ops::ActivationArgs args{act, draw_mask("linear", dropout), of.result};
   const Shape shape = x.shape().with(-1, weight.size(0));
   Tensor y = Tensor::empty(shape, of.result, x.device());
-  const bool keeps_z = recording && act && needs_input(*act);
+  const bool keeps_z = recording && act && math::needs_input(*act);
   Tensor z = keeps_z ? Tensor::empty(shape, of.result, x.device()) : Tensor{};
   ops::linear_forward(of.x, of.weight, of.bias, z, y, args);
   if (!recording) {

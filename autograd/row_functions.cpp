@@ -6,6 +6,7 @@
 #include <sinter/autograd/draw.h>
 #include <sinter/autograd/function.h>
 #include <sinter/autograd/functions.h>
+#include <sinter/autograd/norm_parts.h>
 
 namespace sinter {
 namespace {
@@ -29,8 +30,6 @@ Tensor softmax_of(const char* who, const Tensor& input, int dim, const ops::Soft
   return y;
 }
 
-DType statistics_type(DType of) { return of == DType::float64 ? DType::float64 : DType::float32; }
-
 void check_norm(const char* who, const Tensor& x, const Shape& normalized, double eps) {
   check_floating(who, x);
   check_norm_options(who, normalized, eps);
@@ -42,62 +41,27 @@ void check_norm(const char* who, const Tensor& x, const Shape& normalized, doubl
         x.shape());
 }
 
-void check_affine(const char* who, const char* what, const Tensor& x, const Shape& normalized,
-                  const Tensor& parameter) {
-  check(!parameter.defined() || (parameter.shape() == normalized && parameter.dtype() == x.dtype()),
-        who, ": ", what, " must be ", x.dtype(), " ", normalized, ", got ", parameter.dtype(), " ",
-        parameter.shape());
-}
-
 // `centred`: layer_norm, else rms_norm.
 Tensor norm(const char* who, const Tensor& input, const Shape& normalized, const Tensor& weight,
             const Tensor& bias, double eps, bool centred) {
   const Tensor x = in_float32(input);
   check_norm(who, x, normalized, eps);
-  check_affine(who, "weight", x, normalized, weight);
-  check_affine(who, "bias", x, normalized, bias);
+  check_affine(who, "weight", weight, normalized, x.dtype());
+  check_affine(who, "bias", bias, normalized, x.dtype());
   Recording recording(who, {x, weight, bias});
   const Shape rows{x.numel() / normalized.numel()};
   Tensor y = Tensor::empty(x.shape(), x.dtype(), x.device());
   Tensor mean = centred ? Tensor::empty(rows, statistics_type(x.dtype()), x.device()) : Tensor{};
   Tensor rstd = Tensor::empty(rows, statistics_type(x.dtype()), x.device());
   ops::norm_forward(x, weight, bias, y, mean, rstd, eps);
-  // One leaf as both: each gradient needs a place of its own before they are added up.
-  const bool is_shared =
-      weight.defined() && weight.leaf() != nullptr && weight.leaf() == bias.leaf();
   if (recording) {
-    recording.finish(y, [x = Saved(x), weight = Saved(weight), mean, rstd, normalized,
-                         is_shared](Backward& b) {
+    recording.finish(y, [x = Saved(x), weight = Saved(weight), mean, rstd,
+                         parameters = AffineParameters(1, weight, bias, normalized)](Backward& b) {
       Tensor dx =
           b.needs(0) ? Tensor::empty(b.grad().shape(), b.grad().dtype(), rstd.device()) : Tensor{};
-      Tensor none;
-      ops::WeightGradientFlags flags;
-      const auto run = [&](Tensor& dw, Tensor& db) {
+      parameters.write(b, [&](Tensor& dw, Tensor& db, const ops::WeightGradientFlags& flags) {
         ops::norm_backward(b.saved(x), b.saved(weight), mean, rstd, b.grad(), dx, dw, db, flags);
-      };
-      const auto with_bias = [&](Tensor& dw) {
-        if (!b.needs(2)) {
-          return run(dw, none);
-        }
-        b.write(2, normalized, [&](Tensor& db, bool accumulate) {
-          flags.accumulate_bias = accumulate;
-          run(dw, db);
-        });
-      };
-      if (is_shared && b.needs(1)) {
-        Tensor dw = Tensor::empty(normalized, b.grad().dtype(), rstd.device());
-        Tensor db = Tensor::empty(normalized, b.grad().dtype(), rstd.device());
-        run(dw, db);
-        b.give(1, dw);
-        b.give(2, db);
-      } else if (b.needs(1)) {
-        b.write(1, normalized, [&](Tensor& dw, bool accumulate) {
-          flags.accumulate_weight = accumulate;
-          with_bias(dw);
-        });
-      } else {
-        with_bias(none);
-      }
+      });
       if (dx.defined()) {
         b.give(0, dx);
       }

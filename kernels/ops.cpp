@@ -59,6 +59,16 @@ const Op<In, Out, const ActivationArgs&> glu_forward{"glu_forward", cpu::glu_for
                                                      CUDA(glu_forward)};
 const Op<In, In, Out, const ActivationArgs&> glu_backward{"glu_backward", cpu::glu_backward,
                                                           CUDA(glu_backward)};
+const Op<In, Out, Out, InOut, InOut, InOut, std::optional<double>> batch_norm_statistics{
+    "batch_norm_statistics", cpu::batch_norm_statistics, CUDA(batch_norm_statistics)};
+const Op<In, In, In, In, In, In, Out, const BatchNormArgs&> batch_norm_forward{
+    "batch_norm_forward", cpu::batch_norm_forward, CUDA(batch_norm_forward)};
+const Op<In, In, In, In, In, In, In, Out, Out, InOut, InOut, const BatchNormArgs&,
+         const WeightGradientFlags&>
+    batch_norm_backward_sums{"batch_norm_backward_sums", cpu::batch_norm_backward_sums,
+                             CUDA(batch_norm_backward_sums)};
+const Op<In, In, In, In, In, In, Out, double> batch_norm_backward{
+    "batch_norm_backward", cpu::batch_norm_backward, CUDA(batch_norm_backward)};
 const Op<In, Out, const AttentionArgs&> attention_forward{"attention_forward",
                                                           cpu::attention_forward};
 const Op<In, In, Out, const AttentionArgs&> attention_backward{"attention_backward",
@@ -145,6 +155,10 @@ std::span<const OpInfo> table() {
                                 info(norm_backward),
                                 info(glu_forward),
                                 info(glu_backward),
+                                info(batch_norm_statistics),
+                                info(batch_norm_forward),
+                                info(batch_norm_backward_sums),
+                                info(batch_norm_backward),
                                 info(attention_forward),
                                 info(attention_backward),
                                 info(conv2d_forward),

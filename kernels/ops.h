@@ -206,6 +206,37 @@ extern const Op<In, Out, const ActivationArgs&> glu_forward;
 /// dx of x and dy.
 extern const Op<In, In, Out, const ActivationArgs&> glu_backward;
 
+// Channels: dimension 1 of a tensor [N, C, ...]. --------------------------------------------------
+
+/// mean and var [C], the biased variance, of each channel of x, which has at least two values for
+/// each; and, where they are given, the running statistics of a batch norm: num_batches_tracked
+/// (int64, a scalar) counts one more, running_mean += f (mean - running_mean) and running_var
+/// likewise by the unbiased variance, where f is `momentum`, or 1 / num_batches_tracked where there
+/// is none. All but the count are float32, or float64 for float64 x. In order: x, mean, var,
+/// running_mean, running_var, num_batches_tracked, momentum.
+extern const Op<In, Out, Out, InOut, InOut, InOut, std::optional<double>> batch_norm_statistics;
+
+struct BatchNormArgs {
+  double eps = 1e-5;
+  ActivationArgs tail = {};
+};
+/// y = dropout(act(z)) for z = n * weight + bias + residual and n = (x - mean) / sqrt(var + eps).
+/// weight and bias [C] and residual, of the shape of x, may be absent. In order: x, mean, var,
+/// weight, bias, residual, y.
+extern const Op<In, In, In, In, In, In, Out, const BatchNormArgs&> batch_norm_forward;
+/// dz = dy * d(dropout(act(z)))/dz, which may overwrite dy and is absent where there is neither
+/// activation nor dropout; `sums` [2, C], of the type of mean: those of dz and of n dz over each
+/// channel; and, set or added to, the same rounded: the gradients of bias and weight, or absent.
+/// `kept` is y, or for an activation whose derivative is that at its input the residual. In order:
+/// x, mean, var, weight, bias, kept, dy, dz, sums, dw, db.
+extern const Op<In, In, In, In, In, In, In, Out, Out, InOut, InOut, const BatchNormArgs&,
+                const WeightGradientFlags&>
+    batch_norm_backward_sums;
+/// dx = weight / sqrt(var + eps) * (dz - (mean of dz) - n (mean of n dz)), by the sums; where those
+/// are absent, mean and var did not come from x, and those two terms are not there. In order: x,
+/// mean, var, weight, dz, sums, dx, eps.
+extern const Op<In, In, In, In, In, In, Out, double> batch_norm_backward;
+
 // Attention. ---------------------------------------------------------------------------------
 
 struct AttentionArgs {

@@ -41,9 +41,8 @@ void Linear::check_input(const Tensor& x) const {
   const Tensor& weight = weight_.value();
   check(x.device() == weight.device(), text(), ": the input is on ", x.device(),
         " and the layer on ", weight.device(), "; move one with to(device)");
-  check(x.dtype() == weight.dtype() || (is_autocast(x.dtype()) && is_autocast(weight.dtype())),
-        text(), ": the input is ", x.dtype(), " and the layer ", weight.dtype(),
-        "; convert one with to(dtype)");
+  check(fit_one_product(x, weight), text(), ": the input is ", x.dtype(), " and the layer ",
+        weight.dtype(), "; convert one with to(dtype)");
 }
 
 void Linear::members(Members& members) {

@@ -3,6 +3,7 @@
 #include <map>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -44,8 +45,8 @@ struct ModuleWalk : Members {
   void parameter(std::string_view, Parameter&) override {}
 };
 
-struct ParameterWalk : Members {
-  Parameters found;
+// Goes through everything in a module, and knows by which names it came there.
+struct NamedWalk : Members {
   std::string prefix;
   int depth = 0;
 
@@ -56,6 +57,12 @@ struct ParameterWalk : Members {
     prefix = std::move(outer);
     --depth;
   }
+  void parameter(std::string_view, Parameter&) override {}
+};
+
+struct ParameterWalk : NamedWalk {
+  Parameters found;
+
   void parameter(std::string_view name, Parameter& parameter) override {
     // A parameter that two places share is one, under the name of the first, as in torch.
     const bool known = std::ranges::any_of(
@@ -73,6 +80,25 @@ Parameters collect(Module& module) {
   ParameterWalk walk;
   module.members(walk);
   return std::move(walk.found);
+}
+
+using UseBuffer = std::function<void(const std::string& name, Buffer& buffer)>;
+
+struct BufferWalk : NamedWalk {
+  const UseBuffer& use;
+  std::set<const Buffer*> seen;  // one that two places share counts once, as a parameter does
+
+  explicit BufferWalk(const UseBuffer& u) : use(u) {}
+  void buffer(std::string_view name, Buffer& buffer) override {
+    if (buffer.present() && seen.insert(&buffer).second) {
+      use(join(prefix, name), buffer);
+    }
+  }
+};
+
+void for_each_buffer(Module& module, const UseBuffer& use) {
+  BufferWalk walk(use);
+  module.members(walk);
 }
 
 struct OwnParameters : Members {
@@ -168,6 +194,7 @@ void Module::to(Device device) {
   for (const NamedParameter& parameter : all) {
     move_parameters({parameter}, device, parameter.state->dtype);
   }
+  for_each_buffer(*this, [device](const std::string&, Buffer& buffer) { buffer.to(device); });
   lay_out_flat(all);
 }
 
@@ -177,6 +204,7 @@ void Module::to(DType dtype) {
   for (const NamedParameter& parameter : all) {
     move_parameters({parameter}, parameter.state->device, dtype);
   }
+  for_each_buffer(*this, [dtype](const std::string&, Buffer& buffer) { buffer.to(dtype); });
   lay_out_flat(all);
 }
 
@@ -187,6 +215,16 @@ Parameters Module::parameters() {
   attach();
   Parameters all = collect(*this);
   lay_out_flat(all);
+  return all;
+}
+
+Buffers Module::buffers() {
+  Buffers all;
+  for_each_buffer(*this, [&all](const std::string& name, Buffer& buffer) {
+    check(std::ranges::none_of(all, [&](const NamedBuffer& other) { return other.name == name; }),
+          "two buffers of the model are named ", name, "; name its members apart");
+    all.push_back({name, buffer.value()});
+  });
   return all;
 }
 

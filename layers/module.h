@@ -8,6 +8,7 @@
 #include <string>
 #include <string_view>
 
+#include <sinter/layers/buffer.h>
 #include <sinter/layers/parameter.h>
 #include <sinter/runtime/generator.h>
 #include <sinter/runtime/tensor.h>
@@ -22,6 +23,7 @@ class Members {
   virtual ~Members() = default;
   virtual void child(std::string_view name, Module& module) = 0;
   virtual void parameter(std::string_view name, Parameter& parameter) = 0;
+  virtual void buffer(std::string_view, Buffer&) {}
 };
 
 /// A module of one's own holds its parts as plain members, names them, and says what it computes:
@@ -36,9 +38,10 @@ class Members {
 /// ones; uniform where low < high), named with m.parameter("scale", scale) and read as
 /// scale.value(). Call a module as block(x), not block.forward(x): the call draws parameters that
 /// were not drawn yet. What members() leaves out is never drawn, trained or saved.
-/// Copying a module copies its parameters. Parameters are drawn when the whole is first used
-/// (called, moved, or asked for its parameters), by their position in it, so the order in which
-/// layers were constructed does not matter.
+/// What a module keeps beside its parameters is a Buffer, named with m.buffer("running_mean",
+/// mean). Copying a module copies its parameters and buffers. Parameters are drawn when the whole
+/// is first used (called, moved, or asked for its parameters), by their position in it, so the
+/// order in which layers were constructed does not matter.
 class Module {
  public:
   Module();
@@ -52,7 +55,7 @@ class Module {
   Tensor operator()(const Tensor& x);
 
   virtual Tensor forward(const Tensor& x) = 0;
-  /// Names every child and parameter, in the order in which they are used.
+  /// Names every child, parameter and buffer, in the order in which they are used.
   virtual void members(Members& members);
   /// As Sequential::parse takes it, "linear(784, 256)"; used in summaries and messages.
   virtual std::string text() const;
@@ -62,14 +65,16 @@ class Module {
   void eval() { train(false); }
   bool training() const { return training_; }
 
-  /// Moves the parameters; optimizers that hold them keep working. Gradients are dropped.
+  /// Moves parameters and buffers; optimizers that hold them keep working. Gradients are dropped.
   void to(Device device);
-  /// Converts the parameters to a floating type. Gradients are dropped.
+  /// Converts the parameters to a floating type, and buffers as Buffer says. Gradients are dropped.
   void to(DType dtype);
 
   /// All parameters by name ("0.weight"; the names are torch's for the same nn.Sequential), laid
   /// out in one flat buffer.
   Parameters parameters();
+  /// All buffers by name, likewise; the tensors share their elements.
+  Buffers buffers();
   /// The random numbers of the model that this module belongs to. A generator set by the caller
   /// replaces it, for this module and everything in it.
   const std::shared_ptr<Generator>& generator();

@@ -2,9 +2,11 @@
 #include <algorithm>
 #include <functional>
 #include <map>
+#include <optional>
 #include <vector>
 
 #include <sinter/layers/attention.h>
+#include <sinter/layers/batch_norm.h>
 #include <sinter/layers/embedding.h>
 #include <sinter/layers/model_text.h>
 #include <sinter/layers/norms.h>
@@ -127,18 +129,17 @@ void take_parameters(const LayerCall& call, Taker& taker, A& act) {
       A::fields);
 }
 
-// "glu(act=leaky_relu, negative_slope=0.2, drop_p=0.1)"
-void add_glu(const LayerCall& call, Sequential& model) {
-  Taker taker(call, "glu takes act=NAME, that activation's options by name, and drop_p=X");
-  GLU layer;
-  layer.drop_p = taker.number("drop_p", layer.drop_p);
+// "act=leaky_relu, negative_slope=0.2", or nothing and `otherwise`.
+std::optional<math::AnyActivation> take_activation(const LayerCall& call, Taker& taker,
+                                                   std::optional<math::AnyActivation> otherwise) {
+  std::optional<math::AnyActivation> act = otherwise;
   if (const LayerArgument* const name = taker.find("act")) {
     bool is_known = false;
     std::string known;
     math::for_each_activation([&]<class A>() {
       known += (known.empty() ? "" : ", ") + std::string(A::name);
       if (name->value == A::name) {
-        layer.act = A{};
+        act = A{};
         is_known = true;
       }
     });
@@ -146,9 +147,40 @@ void add_glu(const LayerCall& call, Sequential& model) {
       call.fail(name->at, "unknown activation \"" + name->value + "\" (known: " + known + ")");
     }
   }
-  std::visit([&](auto& act) { take_parameters(call, taker, act); }, layer.act);
+  if (act) {
+    std::visit([&](auto& a) { take_parameters(call, taker, a); }, *act);
+  }
+  return act;
+}
+
+// "glu(act=leaky_relu, negative_slope=0.2, drop_p=0.1)"
+void add_glu(const LayerCall& call, Sequential& model) {
+  Taker taker(call, "glu takes act=NAME, that activation's options by name, and drop_p=X");
+  GLU layer;
+  layer.drop_p = taker.number("drop_p", layer.drop_p);
+  layer.act = *take_activation(call, taker, layer.act);
   taker.finish();
   model.add(layer);
+}
+
+template <class Layer>
+void add_batch_norm(const LayerCall& call, Sequential& model) {
+  Taker taker(call, call.name +
+                        " takes (num_features, eps=X, momentum=X or none, affine=true, "
+                        "track_running_stats=true, act=NAME, that activation's options, drop_p=X)");
+  const std::int64_t features = call.whole_number(taker.need("num_features"));
+  BatchNormOptions options;
+  options.eps = taker.number("eps", options.eps);
+  if (const LayerArgument* const momentum = taker.find("momentum")) {
+    options.momentum =
+        momentum->value == "none" ? std::nullopt : std::optional(call.number(*momentum));
+  }
+  options.affine = taker.truth("affine", true);
+  options.track_running_stats = taker.truth("track_running_stats", true);
+  options.act = take_activation(call, taker, std::nullopt);
+  options.drop_p = taker.number("drop_p", options.drop_p);
+  taker.finish();
+  model.add(Layer{features, options});
 }
 
 template <class Layer>
@@ -182,6 +214,8 @@ const std::map<std::string, Maker, std::less<>>& makers() {
                                                    {"rms_norm", add_rms_norm},
                                                    {"embedding", add_embedding},
                                                    {"multihead_attention", add_attention},
+                                                   {"batch_norm1d", add_batch_norm<BatchNorm1d>},
+                                                   {"batch_norm2d", add_batch_norm<BatchNorm2d>},
                                                    {"softmax", add_plain<Softmax>},
                                                    {"log_softmax", add_plain<LogSoftmax>},
                                                    {"softmin", add_plain<Softmin>},

@@ -11,6 +11,14 @@ T* exactly(Module& module) {
   return typeid(module) == typeid(T) ? static_cast<T*>(&module) : nullptr;
 }
 
+// The batch norm to which another layer's activation can be added.
+BatchNorm* as_bare_batch_norm(Module& module) {
+  auto* norm = exactly<BatchNorm1d>(module) != nullptr || exactly<BatchNorm2d>(module) != nullptr
+                   ? static_cast<BatchNorm*>(&module)
+                   : nullptr;
+  return norm != nullptr && !norm->has_tail() ? norm : nullptr;
+}
+
 }  // namespace
 
 template <class Work>
@@ -46,10 +54,11 @@ std::vector<std::string> Sequential::names() const {
     out.push_back(std::to_string(place));
     const auto* activation = dynamic_cast<const ActivationModule*>(entry.module.get());
     const auto* gate = dynamic_cast<const GLUModule*>(entry.module.get());
+    const auto* norm = dynamic_cast<const BatchNorm*>(entry.module.get());
     const double drop_p = activation != nullptr ? activation->drop_p
                           : gate != nullptr     ? gate->drop_p
                                                 : 0;
-    place += drop_p > 0 ? 2 : 1;
+    place += norm != nullptr ? norm->modules_of_torch() : drop_p > 0 ? 2 : 1;
   }
   return out;
 }
@@ -64,10 +73,12 @@ void Sequential::members(Members& members) {
 std::size_t Sequential::run(std::size_t i, Tensor& x) {
   Module& module = *entries_[i].module;
   auto* linear = exactly<Linear>(module);
+  auto* norm = as_bare_batch_norm(module);
   auto* activation =
       i + 1 < entries_.size() ? exactly<ActivationModule>(*entries_[i + 1].module) : nullptr;
   // A summary wants to see every layer's output.
-  if (linear == nullptr || activation == nullptr || detail::call_observer() != nullptr) {
+  if ((linear == nullptr && norm == nullptr) || activation == nullptr ||
+      detail::call_observer() != nullptr) {
     x = module(x);
     return 1;
   }
@@ -79,7 +90,8 @@ std::size_t Sequential::run(std::size_t i, Tensor& x) {
       ran = 3;
     }
   }
-  x = linear->forward(x, activation->act, dropout);
+  x = linear != nullptr ? linear->forward(x, activation->act, dropout)
+                        : norm->forward(x, activation->act, dropout);
   return ran;
 }
 

@@ -11,6 +11,7 @@
 
 #include <sinter/autograd/functions.h>
 #include <sinter/layers/activations.h>
+#include <sinter/layers/batch_norm.h>
 #include <sinter/layers/flatten.h>
 #include <sinter/layers/glu.h>
 #include <sinter/layers/linear.h>
@@ -19,9 +20,10 @@
 namespace sinter {
 
 /// Layers one after the other. A Linear with an activation behind it, with or without dropout, runs
-/// as one product and one pass over its result. Children are named as torch's nn.Sequential names
-/// them, in which a fused dropout is a module of its own: after relu(drop_p=0.1) at "1" comes "3".
-/// Sequential{Sequential{...}} is a copy; add() nests.
+/// as one product and one pass over its result, and a batch norm as one pass after its statistics.
+/// Children are named as torch's nn.Sequential names them, in which a fused dropout is a module of
+/// its own: after relu(drop_p=0.1) at "1" comes "3". Sequential{Sequential{...}} is a copy; add()
+/// nests.
 class Sequential : public Module {
  public:
   Sequential() = default;

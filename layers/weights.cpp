@@ -1,4 +1,6 @@
 #include <algorithm>
+#include <string>
+#include <vector>
 
 #include <sinter/layers/safetensors.h>
 #include <sinter/layers/weights.h>
@@ -6,34 +8,65 @@
 
 namespace sinter {
 
+namespace {
+
+// A tensor of the model's under the name that it has in a file.
+struct Place {
+  std::string name;
+  Tensor value;
+  bool is_buffer;
+
+  // A buffer's type does not follow that of the file.
+  bool takes(const Tensor& tensor) const {
+    return tensor.shape() == value.shape() &&
+           (tensor.dtype() == value.dtype() ||
+            (is_buffer && is_floating(tensor.dtype()) && is_floating(value.dtype())));
+  }
+};
+
+std::vector<Place> places_of(Module& model) {
+  std::vector<Place> places;
+  for (const NamedParameter& parameter : model.parameters()) {
+    places.push_back({parameter.name, parameter.value().detach(), false});
+  }
+  for (const NamedBuffer& buffer : model.buffers()) {
+    check(std::ranges::none_of(places, [&](const Place& one) { return one.name == buffer.name; }),
+          "a parameter and a buffer of the model are named ", buffer.name,
+          "; name its members apart");
+    places.push_back({buffer.name, buffer.value, true});
+  }
+  return places;
+}
+
+}  // namespace
+
 void save_weights(Module& model, const std::filesystem::path& path) {
   TensorFile file;
-  for (const NamedParameter& parameter : model.parameters()) {
-    file.tensors[parameter.name] = parameter.value().detach();
+  for (const Place& place : places_of(model)) {
+    file.tensors[place.name] = place.value;
   }
   write_safetensors(path, file);
 }
 
 void load_weights(Module& model, const std::filesystem::path& path) {
   TensorFile file = read_safetensors(path);
-  const Parameters parameters = model.parameters();
+  const std::vector<Place> places = places_of(model);
   std::string missing;
   std::string different;
-  for (const NamedParameter& parameter : parameters) {
-    const auto found = file.tensors.find(parameter.name);
+  for (const Place& place : places) {
+    const auto found = file.tensors.find(place.name);
     if (found == file.tensors.end()) {
-      missing += " " + parameter.name;
-    } else if (found->second.shape() != parameter.value().shape() ||
-               found->second.dtype() != parameter.value().dtype()) {
-      different += text(" ", parameter.name, " (", found->second.dtype(), " ",
-                        found->second.shape(), " in the file, ", parameter.value().dtype(), " ",
-                        parameter.value().shape(), " in the model)");
+      missing += " " + place.name;
+    } else if (!place.takes(found->second)) {
+      different +=
+          text(" ", place.name, " (", found->second.dtype(), " ", found->second.shape(),
+               " in the file, ", place.value.dtype(), " ", place.value.shape(), " in the model)");
     }
   }
   std::string unexpected;
   for (const auto& [name, tensor] : file.tensors) {
-    const bool known = std::ranges::any_of(
-        parameters, [&name](const NamedParameter& parameter) { return parameter.name == name; });
+    const bool known =
+        std::ranges::any_of(places, [&name](const Place& place) { return place.name == name; });
     unexpected += known ? "" : " " + name;
   }
   check(missing.empty() && different.empty() && unexpected.empty(), "weights file ",
@@ -41,9 +74,9 @@ void load_weights(Module& model, const std::filesystem::path& path) {
         " is for another model:", missing.empty() ? "" : " missing:" + missing + ";",
         unexpected.empty() ? "" : " unexpected:" + unexpected + ";",
         different.empty() ? "" : " different:" + different + ";");
-  for (const NamedParameter& parameter : parameters) {
-    Tensor value = parameter.value().detach();
-    value.copy_from(file.tensors.at(parameter.name));
+  for (const Place& place : places) {
+    Tensor value = place.value;
+    value.copy_from(file.tensors.at(place.name).to(value.dtype()));
   }
 }
 

@@ -146,6 +146,9 @@ std::string CapturedStep::kind(const std::string& of_batch) {
   for (const NamedParameter& parameter : model_.parameters()) {
     add(parameter.value());
   }
+  for (const NamedBuffer& buffer : model_.buffers()) {
+    add(buffer.value);
+  }
   for (const Tensor& state : optimizer_.state()) {
     add(state);
   }

@@ -59,7 +59,7 @@ void GradScaler::step(Optimizer& optimizer) {
     });
     optimizer.step_unless({found_, skipped_, known});
   } else if (found_.to_vector<std::int32_t>().front() != 0) {
-    optimizer.clear_gradients();
+    optimizer.skip_step();
     ++known_;  // the optimizer never counted it
   } else {
     optimizer.step();

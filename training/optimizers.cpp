@@ -168,6 +168,11 @@ void Optimizer::step_unless(const ops::SkipArgs& skip) {
   skip_ = {};
 }
 
+void Optimizer::skip_step() {
+  follow_parameters();
+  clear_gradients();
+}
+
 void Optimizer::uncount_steps(std::int64_t count) { steps_ -= count; }
 
 std::size_t Optimizer::index_of(const std::shared_ptr<Leaf>& leaf) const {

@@ -30,6 +30,9 @@ class Optimizer {
   void step();
   /// step(), in a graph under recording, of which the device may leave out a replay: GradScaler's.
   void step_unless(const ops::SkipArgs& skip);
+  /// What step() does but for the update: state is made where there was none, so that a graph does
+  /// not have to, and the gradients are consumed.
+  void skip_step();
   /// So many of the steps counted so far turned out to have been left out.
   void uncount_steps(std::int64_t count);
   /// Drops the gradients unused: torch's zero_grad, not needed after step().

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Softmax, norms and gated linear units of 4096 x 4096 on the GPU: sinter beside PyTorch, torch.compile and attorch.
+"""Softmax, norms, batch norms and gated linear units of 4096 x 4096 on the GPU: sinter beside PyTorch, torch.compile and attorch.
 
     ./run bench rows --attorch DIR
     python3 benchmarks/peers/rows.py --sinter build/release/bin/bench_rows --attorch DIR
@@ -47,13 +47,13 @@ def torch_modules(torch):
 
     return {"softmax": torch.nn.Softmax(-1), "log_softmax": torch.nn.LogSoftmax(-1),
             "layer_norm": torch.nn.LayerNorm(COLUMNS), "rms_norm": torch.nn.RMSNorm(COLUMNS, eps=1e-5),
-            "swiglu": SwiGLU()}
+            "batch_norm": torch.nn.BatchNorm1d(COLUMNS), "swiglu": SwiGLU()}
 
 
 def attorch_modules(attorch):
     return {"softmax": attorch.Softmax(-1), "log_softmax": attorch.LogSoftmax(-1),
             "layer_norm": attorch.LayerNorm(COLUMNS), "rms_norm": attorch.RMSNorm(COLUMNS, eps=1e-5),
-            "swiglu": attorch.GLU(-1, act_func="silu")}
+            "batch_norm": attorch.BatchNorm1d(COLUMNS), "swiglu": attorch.GLU(-1, act_func="silu")}
 
 
 class Timer:
@@ -118,7 +118,7 @@ def main():
                 rows.append({"system": "sinter", "name": name, "direction": direction, "dtype": dtype,
                              "us": mine["us"], "percent": mine["percent"]})
             for system, modules in systems.items():
-                tensors = (1.5, 2.5) if name == "swiglu" else (2, 3)
+                tensors = {"swiglu": (1.5, 2.5), "batch_norm": (3, 5)}.get(name, (2, 3))
                 try:
                     times = time_module(torch, modules[name].to("cuda", getattr(torch, dtype)), xs, options.rounds)
                 except Exception as error:  # a peer that cannot is a row that says so

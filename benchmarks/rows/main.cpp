@@ -1,5 +1,5 @@
-// Times softmax, norms and gated linear units on the GPU against a copy of the same bytes, forward
-// and backward. bench_rows --help says what can be chosen.
+// Times softmax, norms, batch norms and gated linear units on the GPU against a copy of the same
+// bytes, forward and backward. bench_rows --help says what can be chosen.
 #include <cstdint>
 #include <cstdio>
 #include <cuda_runtime_api.h>
@@ -42,6 +42,8 @@ class Cases {
       x_.push_back(Tensor::full(shape_, 0.5 + i, dtype, device));
       dy_.push_back(Tensor::full(shape_, 0.25, dtype, device));
       out_.push_back(Tensor::empty(shape_, dtype, device));
+      kept_.push_back(Tensor::full(shape_, 1, dtype, device));
+      other_.push_back(Tensor::empty(shape_, dtype, device));
       half_dy_.push_back(dy_.back().view_rows(0, rows / 2).reshape({rows, columns / 2}));
       half_out_.push_back(out_.back().view_rows(0, rows / 2).reshape({rows, columns / 2}));
     }
@@ -56,6 +58,11 @@ class Cases {
     add_softmax("log_softmax", {.log = true});
     add_norm("layer_norm", true);
     add_norm("rms_norm", false);
+    add_batch_norm("batch_norm", shape_, {});
+    add_batch_norm("batch_norm, relu", shape_, {math::ReLU{}, {}});
+    if (rows % 64 == 0 && columns >= 64) {
+      add_batch_norm("batch_norm 2d", {rows / 64, 64, columns}, {});
+    }
     add_glu("swiglu", {math::SiLU{}, {}});
     add_glu("swiglu, dropout", {math::SiLU{}, {math::dropout_mask(0.1, 1, 2, 3)}});
   }
@@ -102,6 +109,39 @@ class Cases {
                          centred ? db_ : none_, {});
     });
   }
+  // Statistics have to see all of x before the first element of y, so it moves twice, as x and the
+  // gradient do in backward; with a tail and a residual that is read, dz is written and read too.
+  void add_batch_norm(const std::string& name, const Shape& shape,
+                      const ops::ActivationArgs& tail) {
+    const bool has_tail = tail.act.has_value();
+    const ops::BatchNormArgs args{1e-5, tail};
+    const auto of_channels = [c = shape[1]](const Tensor& all) { return all.view_rows(0, c); };
+    const Tensor weight = of_channels(weight_), bias = of_channels(bias_);
+    std::vector<Tensor> of_batch, running;
+    for (const double value : {0, 1}) {
+      of_batch.push_back(Tensor::full({shape[1]}, value, DType::float32, Device::cuda()));
+      running.push_back(of_batch.back().clone());
+    }
+    const Tensor batches = Tensor::zeros({}, DType::int64, Device::cuda());
+    const Tensor sums = Tensor::zeros({2, shape[1]}, DType::float32, Device::cuda());
+    add(name, "forward", has_tail ? 4 : 3, [=, this](std::size_t i) {
+      const Tensor x = x_[i].reshape(shape);
+      Tensor mean = of_batch[0], var = of_batch[1], y = out_[i].reshape(shape), count = batches;
+      Tensor running_mean = running[0], running_var = running[1];
+      ops::batch_norm_statistics(x, mean, var, running_mean, running_var, count, 0.1);
+      ops::batch_norm_forward(x, mean, var, weight, bias,
+                              has_tail ? dy_[i].reshape(shape) : Tensor{}, y, args);
+    });
+    add(name, "backward", has_tail ? 7 : 5, [=, this](std::size_t i) {
+      const Tensor x = x_[i].reshape(shape), dy = dy_[i].reshape(shape);
+      const Tensor mean = of_batch[0], var = of_batch[1];
+      const Tensor y = has_tail ? kept_[i].reshape(shape) : Tensor{};
+      Tensor dz = has_tail ? other_[i].reshape(shape) : Tensor{}, dx = out_[i].reshape(shape);
+      Tensor of_z = sums, dw = of_channels(dw_), db = of_channels(db_);
+      ops::batch_norm_backward_sums(x, mean, var, weight, bias, y, dy, dz, of_z, dw, db, args, {});
+      ops::batch_norm_backward(x, mean, var, weight, has_tail ? dz : dy, of_z, dx, 1e-5);
+    });
+  }
   void add_glu(const std::string& name, const ops::ActivationArgs& args) {
     add(name, "forward", 1.5,
         [=, this](std::size_t i) { ops::glu_forward(x_[i], half_out_[i], args); });
@@ -110,7 +150,7 @@ class Cases {
   }
 
   Shape shape_;
-  std::vector<Tensor> x_, dy_, out_, half_dy_, half_out_;
+  std::vector<Tensor> x_, dy_, out_, kept_, other_, half_dy_, half_out_;
   Tensor weight_, bias_, dw_, db_, mean_, rstd_, none_;
   std::vector<Timed> timed_;
 };
@@ -121,7 +161,8 @@ int main(int argc, char** argv) {
   std::int64_t rows = 4096, columns = 4096;
   int rounds = 11;
   std::string json;
-  CLI::App app{"Times softmax, norms and gated linear units on the GPU against a copy."};
+  CLI::App app{
+      "Times softmax, norms, batch norms and gated linear units on the GPU against a copy."};
   app.add_option("--rows", rows, "rows, an even number")->capture_default_str();
   app.add_option("--columns", columns, "columns, an even number")->capture_default_str();
   app.add_option("--rounds", rounds, "medians of so many")->capture_default_str();

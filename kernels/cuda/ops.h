@@ -47,6 +47,14 @@ void norm_backward(In x, In weight, In mean, In rstd, In dy, Out dx, InOut dw, I
                    const ops::WeightGradientFlags& flags);
 void glu_forward(In x, Out y, const ops::ActivationArgs& args);
 void glu_backward(In x, In dy, Out dx, const ops::ActivationArgs& args);
+void batch_norm_statistics(In x, Out mean, Out var, InOut running_mean, InOut running_var,
+                           InOut num_batches_tracked, std::optional<double> momentum);
+void batch_norm_forward(In x, In mean, In var, In weight, In bias, In residual, Out y,
+                        const ops::BatchNormArgs& args);
+void batch_norm_backward_sums(In x, In mean, In var, In weight, In bias, In kept, In dy, Out dz,
+                              Out sums, InOut dw, InOut db, const ops::BatchNormArgs& args,
+                              const ops::WeightGradientFlags& flags);
+void batch_norm_backward(In x, In mean, In var, In weight, In dz, In sums, Out dx, double eps);
 void argmax(In x, Out y);
 void gather_normalise(In bytes, In indices, Out y, const ops::NormaliseArgs& args);
 void gather_rows(In rows, In indices, Out y);

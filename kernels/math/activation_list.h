@@ -32,6 +32,12 @@ SINTER_ACTIVATIONS(SINTER_LISTED_NAME)
 #undef SINTER_LISTED_NAME
 
 using AnyActivation = Activations::Variant;
+
+// Whether its derivative is taken from the input, not from the output.
+SINTER_HOST_INLINE constexpr bool needs_input(const AnyActivation& act) {
+  return std::visit([]<class A>(const A&) { return derives_from_input<A>; }, act);
+}
+
 inline constexpr int activation_count = Activations::count;
 
 // Calls f.template operator()<A>() for every activation, in the order of the list.

@@ -31,5 +31,6 @@ GradientCases loss_cases();
 GradientCases row_cases();
 GradientCases sequence_cases();
 GradientCases image_cases();
+GradientCases batch_norm_cases();
 
 }  // namespace sinter::testing

@@ -72,6 +72,12 @@ TEST_CASE("what works in which type") {
       {"linear_activation",
        [&](const Tensor& x) { return linear_activation(x, w, row, math::GELU{}); }, true},
       {"matmul", [&](const Tensor& x) { return matmul(x, w); }, true},
+      {"conv1d",
+       [&](const Tensor& x) {
+         return conv1d(x.reshape({4, 2, 3}), of({5, 2, 2}, 9));
+       },
+       true},
+      {"batch_norm", [&](const Tensor& x) { return batch_norm(x, {}, row, row, true); }, false},
       {"relu", [](const Tensor& x) { return relu(x); }, true},
       {"glu", [](const Tensor& x) { return glu(x); }, true},
       {"affine", [](const Tensor& x) { return x * 2.0; }, true},

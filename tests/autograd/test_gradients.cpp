@@ -20,9 +20,8 @@ using namespace testing;
 
 GradientCases all_cases() {
   GradientCases all;
-  for (const auto& part :
-       {activation_cases, matrix_cases, arithmetic_cases, loss_cases, row_cases, sequence_cases,
-        image_cases}) {
+  for (const auto& part : {activation_cases, matrix_cases, arithmetic_cases, loss_cases, row_cases,
+                           sequence_cases, image_cases, batch_norm_cases}) {
     std::ranges::move(part(), std::back_inserter(all));
   }
   return all;
@@ -51,6 +50,8 @@ TEST_CASE("gradients of functions over rows") { check_all(row_cases()); }
 TEST_CASE("gradients of functions over sequences") { check_all(sequence_cases()); }
 
 TEST_CASE("gradients of convolutions and pools") { check_all(image_cases()); }
+
+TEST_CASE("gradients of batch norms") { check_all(batch_norm_cases()); }
 
 // "const math::AnyActivation& act, bool x = true" to "math::AnyActivation, bool".
 std::string types_of(std::string parameters) {

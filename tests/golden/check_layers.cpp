@@ -3,6 +3,7 @@
 #include <sinter/autograd/functions.h>
 #include <sinter/autograd/tape.h>
 #include <sinter/layers/attention.h>
+#include <sinter/layers/batch_norm.h>
 #include <sinter/layers/convolution.h>
 #include <sinter/layers/flatten.h>
 #include <sinter/layers/linear.h>
@@ -61,6 +62,30 @@ void check_rms_norm(const Case& c, const Setup& setup, Report& report) {
   args.require_all_read();
   check_module(layer, c, setup, report);
 }
+
+template <class Layer>
+void check_batch_norm(const Case& c, const Setup& setup, Report& report) {
+  Arguments args(c);
+  Layer layer(args.get<std::int64_t>("num_features"),
+              {.eps = args.get<double>("eps"), .momentum = args.get<double>("momentum")});
+  layer.train(args.get<bool>("training"));
+  args.require_all_read();
+  layer.to(setup.dtype);
+  layer.to(setup.device);
+  for (sinter::NamedBuffer& buffer : layer.buffers()) {
+    if (buffer.name != "num_batches_tracked") {  // of a new layer
+      const Tensor before = load(c, "buffer_before_" + buffer.name, setup);
+      buffer.value.copy_from(before.to(buffer.value.dtype()));
+    }
+  }
+  check_module(layer, c, setup, report);
+  for (const sinter::NamedBuffer& buffer : layer.buffers()) {
+    report.compare("buffer_after_" + buffer.name, buffer.value.to(setup.dtype),
+                   layer_limit(setup.dtype));
+  }
+}
+template void check_batch_norm<sinter::BatchNorm1d>(const Case&, const Setup&, Report&);
+template void check_batch_norm<sinter::BatchNorm2d>(const Case&, const Setup&, Report&);
 
 template <class Layer>
 void check_softmax(const Case& c, const Setup& setup, Report& report) {

@@ -1,6 +1,7 @@
 #include "checks.h"
 
 #include <sinter/kernels/math/activations.h>
+#include <sinter/layers/batch_norm.h>
 #include <sinter/layers/losses.h>
 #include <sinter/layers/pooling.h>
 #include <sinter/layers/softmax.h>
@@ -21,6 +22,8 @@ constexpr Row rows[] = {
     {"Flatten", check_flatten},
     {"LayerNorm", check_layer_norm},
     {"RMSNorm", check_rms_norm},
+    {"BatchNorm1d", check_batch_norm<sinter::BatchNorm1d>},
+    {"BatchNorm2d", check_batch_norm<sinter::BatchNorm2d>},
     {"Softmax", check_softmax<sinter::Softmax>},
     {"LogSoftmax", check_softmax<sinter::LogSoftmax>},
     {"Softmin", check_softmax<sinter::Softmin>},

@@ -38,6 +38,8 @@ void check_linear(const Case& c, const Setup& setup, Report& report);
 void check_layer_norm(const Case& c, const Setup& setup, Report& report);
 void check_rms_norm(const Case& c, const Setup& setup, Report& report);
 template <class Layer>
+void check_batch_norm(const Case& c, const Setup& setup, Report& report);
+template <class Layer>
 void check_softmax(const Case& c, const Setup& setup, Report& report);
 void check_attention(const Case& c, const Setup& setup, Report& report);
 void check_glu(const Case& c, const Setup& setup, Report& report);

@@ -27,6 +27,7 @@ using Public = std::tuple<
     // autograd
     Tape*, NoTape*, Backward*, Recording*, Saved*, Pass*, DropoutOptions*, CrossEntropyOptions*, NllOptions*, L1Options*, MseOptions*,
     HuberOptions*, SmoothL1Options*, BceWithLogitsOptions*, KlDivOptions*,
+    RunningStatistics*, BatchNormTail*,
     GradCheckOptions*, GradCheckReport*, detail::TapeScope*, Autocast*,
     // layers
     Module*, Members*, Parameter*, ParameterState*, NamedParameter*, Initializer*, FlatBuffer*, GradientRun*,
@@ -37,6 +38,7 @@ using Public = std::tuple<
     MultiheadAttentionOptions*, Embedding*, EmbeddingOptions*, GLU*, GLUModule*, GatedLayer<math::SiLU>*,
     Conv1d*, Conv1dOptions*, Conv2d*, Conv2dOptions*, Size2d*, AvgPool1d*, AvgPool1dOptions*, AvgPool2d*,
     AvgPool2dOptions*, MaxPool2d*, MaxPool2dOptions*, AdaptiveAvgPool2d*,
+    BatchNorm*, BatchNorm1d*, BatchNorm2d*, BatchNormOptions*, Buffer*, NamedBuffer*,
     TensorFile*,
     // training
     Optimizer*, SGD*, Adam*, AdamW*, AdamWOptions*, RMSprop*, RMSpropOptions*, Adagrad*,
@@ -52,7 +54,7 @@ const std::set<std::string> internal{
     "Backend",         "FakeDeviceCounts",  "CaptureScope", "PoolLease",
     "PendingGradient", "DeferredGradients", "EpochRun",     "LayerArgument",
     "LayerCall",       "ProgressBar",       "Table",        "Taker",
-    "TextForm"};
+    "TextForm",        "AffineParameters"};
 
 std::string read(const std::filesystem::path& path) {
   std::ifstream in(path);

@@ -2,6 +2,7 @@
 // pass. The activation is chosen while the kernel runs: memory takes longer than a switch, and
 // kernels for each activation would be hundreds.
 #include <sinter/kernels/cuda/kernels.h>
+#include <sinter/kernels/cuda/part.cuh>
 #include <sinter/kernels/cuda/row_values.cuh>
 #include <sinter/kernels/cuda/tile/activation.cuh>
 #include <sinter/kernels/cuda/tile/dropout.cuh>
@@ -19,44 +20,6 @@ struct GluTask {
   std::int64_t columns;  // of a half
   tile::AnyParameters act;
   tile::Mask mask;
-};
-
-// What a thread has of a row: whole vectors, or one element where rows do not lie on them.
-template <class T, int count>
-struct Part {
-  float value[count];
-
-  __device__ static Part load_from(const T* from) {
-    Part part;
-    if constexpr (count > 1) {
-#pragma unroll
-      for (int first = 0; first < count; first += width<T>) {
-        const Vector<T> vector = load(from + first);
-#pragma unroll
-        for (int e = 0; e < width<T>; ++e) {
-          part.value[first + e] = vector.value[e];
-        }
-      }
-    } else {
-      part.value[0] = to_float(*from);
-    }
-    return part;
-  }
-  __device__ void store_to(T* to) const {
-    if constexpr (count > 1) {
-#pragma unroll
-      for (int first = 0; first < count; first += width<T>) {
-        Vector<T> vector;
-#pragma unroll
-        for (int e = 0; e < width<T>; ++e) {
-          vector.value[e] = value[first + e];
-        }
-        store(to + first, vector);
-      }
-    } else {
-      *to = from_float<T>(value[0]);
-    }
-  }
 };
 
 // The gate's value, and its slope where wanted.

@@ -8,24 +8,29 @@ namespace {
 
 constexpr int block_columns = 32;
 constexpr int block_rows = 8;
+// Of groups there are a few hundred: a wide block reads its columns of all of them at once.
+constexpr int block_groups = 32;
 
-// The sum of rows top to bottom - 1 of a column, of 32 in a block: thread (j, k) rows k, k + 8, ...
-// in turn, then thread (j, 0), which alone knows the result, the eight sums in turn.
-template <class T>
+// The sum of rows top to bottom - 1 of a column, of 32 in a block of `high` threads for each:
+// thread (j, k) rows k, k + high, ... in turn, then thread (j, 0), which alone knows the result,
+// their sums in turn.
+template <int high, class T>
 __device__ float sum_down(const T* x, std::int64_t top, std::int64_t bottom, std::int64_t columns,
                           std::int64_t column) {
-  __shared__ float sums[block_rows][block_columns];
+  __shared__ float sums[high][block_columns];
   float sum = 0;
   if (column < columns) {
 #pragma unroll 8  // loads that do not wait for each other
-    for (std::int64_t row = top + threadIdx.y; row < bottom; row += block_rows) {
+    for (std::int64_t row = top + threadIdx.y; row < bottom; row += high) {
       sum += to_float(x[row * columns + column]);
     }
   }
   sums[threadIdx.y][threadIdx.x] = sum;
   __syncthreads();
-  for (int k = 1; k < block_rows; ++k) {
-    sum += sums[k][threadIdx.x];
+  if (threadIdx.y == 0) {
+    for (int k = 1; k < high; ++k) {
+      sum += sums[k][threadIdx.x];
+    }
   }
   return sum;
 }
@@ -40,17 +45,18 @@ __global__ void sum_rows_kernel(const T* x, std::int64_t rows, std::int64_t colu
   const std::int64_t column = my_column();
   const std::int64_t top = blockIdx.y * rows_in_group;
   const std::int64_t bottom = top + rows_in_group < rows ? top + rows_in_group : rows;
-  const float sum = sum_down(x, top, bottom, columns, column);
+  const float sum = sum_down<block_rows>(x, top, bottom, columns, column);
   if (threadIdx.y == 0 && column < columns) {
     partial[blockIdx.y * columns + column] = sum;
   }
 }
 
 template <class T>
-__global__ void sum_groups_kernel(const float* partial, std::int64_t groups, std::int64_t columns,
-                                  T* y, bool accumulate) {
+__global__ void __launch_bounds__(block_columns* block_groups)
+    sum_groups_kernel(const float* partial, std::int64_t groups, std::int64_t columns, T* y,
+                      bool accumulate) {
   const std::int64_t column = my_column();
-  const float sum = sum_down(partial, 0, groups, columns, column);
+  const float sum = sum_down<block_groups>(partial, 0, groups, columns, column);
   if (threadIdx.y == 0 && column < columns) {
     y[column] = from_float<T>(accumulate ? to_float(y[column]) + sum : sum);
   }
@@ -85,7 +91,7 @@ void sum_groups(int device, const float* partial, std::int64_t groups, std::int6
     return;
   }
   const auto blocks = static_cast<unsigned>((columns + block_columns - 1) / block_columns);
-  sum_groups_kernel<<<blocks, dim3(block_columns, block_rows), 0, use(device)>>>(
+  sum_groups_kernel<<<blocks, dim3(block_columns, block_groups), 0, use(device)>>>(
       partial, groups, columns, y, accumulate);
   check(cudaGetLastError(), "sum_groups_kernel");
 }

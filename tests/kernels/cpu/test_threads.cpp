@@ -10,10 +10,11 @@
 
 #include <doctest/doctest.h>
 
+#include "batch_norm_runs.h"
 #include "compare.h"
+#include "image_runs.h"
 #include "optimizer_runs.h"
 #include "sequence_runs.h"
-#include "image_runs.h"
 #include <sinter/kernels/ops.h>
 
 namespace sinter {
@@ -53,6 +54,7 @@ class Runs {
     losses();
     rows();
     std::ranges::move(image_runs<T>(numbers_), std::back_inserter(all));
+    add_batch_norms<T>(numbers_, [this](const char* op, auto run) { all.emplace_back(op, run); });
     inference_and_data();
     std::ranges::move(optimizer_runs<T>(numbers_), std::back_inserter(all));
     sequence_runs<T>(all);

@@ -69,10 +69,6 @@ inline std::vector<math::AnyActivation> all_settings() {
   return all;
 }
 
-inline bool needs_input(const math::AnyActivation& act) {
-  return std::visit([]<class A>(const A&) { return math::derives_from_input<A>; }, act);
-}
-
 // Element (i, j) of a matrix of `columns`.
 inline auto at(const std::vector<float>& values, std::int64_t columns) {
   return [&values, columns](std::int64_t i, std::int64_t j) {

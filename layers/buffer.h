@@ -1,0 +1,52 @@
+// What a module keeps beside its parameters, as running statistics are: saved and moved with them,
+// but no optimizer's business.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <sinter/runtime/tensor.h>
+
+namespace sinter {
+
+/// A module's member. Copying a module copies its values. A floating one is float64 in a float64
+/// model and float32 in all others: in a 16-bit type an average over many batches would stand
+/// still. One of another type keeps that.
+class Buffer {
+ public:
+  /// An absent buffer.
+  Buffer() = default;
+  explicit Buffer(Tensor values) : values_(std::move(values)) {}
+  Buffer(const Buffer& other) : values_(other.present() ? other.values_.clone() : Tensor{}) {}
+  Buffer& operator=(const Buffer& other) {
+    *this = Buffer(other);
+    return *this;
+  }
+  Buffer(Buffer&&) = default;
+  Buffer& operator=(Buffer&&) = default;
+  ~Buffer() = default;
+
+  bool present() const { return values_.defined(); }
+  /// Undefined where the buffer is absent.
+  const Tensor& value() const { return values_; }
+
+  void to(Device device) { values_ = values_.to(device); }
+  void to(DType model) {
+    if (is_floating(values_.dtype())) {
+      values_ = values_.to(model == DType::float64 ? DType::float64 : DType::float32);
+    }
+  }
+
+ private:
+  Tensor values_;
+};
+
+/// A buffer's values with its place in the model, "1.running_mean".
+struct NamedBuffer {
+  std::string name;
+  Tensor value;
+};
+using Buffers = std::vector<NamedBuffer>;
+
+}  // namespace sinter
