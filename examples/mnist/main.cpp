@@ -6,6 +6,7 @@
 #include <exception>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -29,6 +30,7 @@ struct Settings {
       "flatten -> linear(784,256) -> relu(drop_p=0.1) -> linear(256,128) -> relu(drop_p=0.1) -> "
       "linear(128,10)";
   std::string device = "auto";
+  std::optional<DType> autocast;
   std::uint64_t seed = 7;
   std::int64_t train_items = 0;  // 0: all
   std::string save;
@@ -55,6 +57,10 @@ void add_options(CLI::App& app, Settings& s) {
       ->capture_default_str();
   app.add_option("--model", s.model, "Layers, first to last")->capture_default_str();
   app.add_option("--device", s.device, "auto, cpu, cuda or cuda:N")->capture_default_str();
+  app.add_option("--autocast", s.autocast,
+                 "Mixed precision, float16 or bfloat16 (default: neither)")
+      ->transform(CLI::Transformer(std::map<std::string, DType>{{"float16", DType::float16},
+                                                                {"bfloat16", DType::bfloat16}}));
   app.add_option("--seed", s.seed, "Of weights, shuffling and dropout: same seed, same result")
       ->capture_default_str();
   app.add_option("--train-items", s.train_items, "Train on the first N images only (0: all)")
@@ -83,6 +89,7 @@ void write_json(const Settings& s, const std::string& data, Device device, doubl
   out["device"] = device.str();
   out["model"] = s.model;
   out["optimizer"] = s.optimizer;
+  out["autocast"] = s.autocast ? name_of(*s.autocast) : "off";
   out["epochs"] = reports.size();
   out["batch_size"] = s.batch_size;
   out["seed"] = s.seed;
@@ -124,6 +131,7 @@ void run(const Settings& s) {
   const auto reports = trainer.fit(data.train, {.epochs = s.epochs,
                                                 .batch_size = s.batch_size,
                                                 .schedule = cosine(0.1),
+                                                .autocast = s.autocast,
                                                 .progress = !s.no_progress});
   const double seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
