@@ -50,10 +50,10 @@ void check_batch_norm_options(const char* name, double eps, std::optional<double
         ": momentum must lie in [0, 1], got ", momentum.value_or(0));
 }
 
-Tensor batch_norm(const Tensor& input, const RunningStatistics& running, const Tensor& weight,
-                  const Tensor& bias, bool training, std::optional<double> momentum, double eps,
+Tensor batch_norm(const Tensor& of_input, const RunningStatistics& running, const Tensor& of_weight,
+                  const Tensor& of_bias, bool training, std::optional<double> momentum, double eps,
                   const BatchNormTail& of_tail) {
-  const Tensor x = in_float32(input);
+  const Tensor x = in_float32(of_input), weight = in_float32(of_weight), bias = in_float32(of_bias);
   BatchNormTail tail = of_tail;
   tail.residual = in_float32(tail.residual);
   check_arguments(x, running, weight, bias, training, tail);
@@ -75,6 +75,11 @@ Tensor batch_norm(const Tensor& input, const RunningStatistics& running, const T
   ops::batch_norm_forward(x, mean, var, weight, bias, residual, y, args);
   if (!recording) {
     return y;
+  }
+  if (!training) {
+    // A pass in training before backward changes the running statistics.
+    mean = mean.clone();
+    var = var.clone();
   }
   const bool has_tail = tail.act || !args.tail.dropout.mask.is_identity();
   const bool from_z = tail.act && math::needs_input(*tail.act);

@@ -54,8 +54,10 @@ void check_cross_entropy(const Shape& logits, DType dtype, const Tensor& labels,
 }
 
 Tensor cross_entropy(const Tensor& input, const Tensor& labels,
-                     const CrossEntropyOptions& options) {
+                     const CrossEntropyOptions& of_options) {
   const Tensor logits = in_float32(input);
+  CrossEntropyOptions options = of_options;
+  options.class_weights = in_float32(options.class_weights);
   check(logits.defined() && logits.rank() == 2 && is_floating(logits.dtype()),
         "cross_entropy: expected logits [rows, classes] of a floating type, got ", logits.dtype(),
         " ", logits.shape());
@@ -72,8 +74,10 @@ Tensor cross_entropy(const Tensor& input, const Tensor& labels,
   return loss;
 }
 
-Tensor nll_loss(const Tensor& input, const Tensor& labels, const NllOptions& options) {
+Tensor nll_loss(const Tensor& input, const Tensor& labels, const NllOptions& of_options) {
   const Tensor x = in_float32(input);
+  NllOptions options = of_options;
+  options.class_weights = in_float32(options.class_weights);
   check(x.defined() && x.rank() == 2 && is_floating(x.dtype()),
         "nll_loss: expected log-probabilities [rows, classes] of a floating type, got ", x.dtype(),
         " ", x.shape());

@@ -68,7 +68,7 @@ Tensor binary_cross_entropy_with_logits(const Tensor& input, const Tensor& of_ta
   constexpr const char* who = "binary_cross_entropy_with_logits";
   const Tensor x = in_float32(input), target = in_float32(of_target);
   check_pair(who, x, target);
-  const Tensor& weight = options.pos_weight;
+  const Tensor weight = in_float32(options.pos_weight);
   check(!weight.defined() || (x.rank() >= 1 && weight.shape() == Shape{x.shape().last()} &&
                               weight.dtype() == x.dtype()),
         who, ": pos_weight must be one number of type ", x.dtype(),

@@ -42,9 +42,9 @@ void check_norm(const char* who, const Tensor& x, const Shape& normalized, doubl
 }
 
 // `centred`: layer_norm, else rms_norm.
-Tensor norm(const char* who, const Tensor& input, const Shape& normalized, const Tensor& weight,
-            const Tensor& bias, double eps, bool centred) {
-  const Tensor x = in_float32(input);
+Tensor norm(const char* who, const Tensor& of_input, const Shape& normalized,
+            const Tensor& of_weight, const Tensor& of_bias, double eps, bool centred) {
+  const Tensor x = in_float32(of_input), weight = in_float32(of_weight), bias = in_float32(of_bias);
   check_norm(who, x, normalized, eps);
   check_affine(who, "weight", weight, normalized, x.dtype());
   check_affine(who, "bias", bias, normalized, x.dtype());

@@ -95,9 +95,14 @@ Shape shape_of_windows(const char* who, int dims, const Tensor& x, std::int64_t 
   const Size2d size(dims == 1 ? 1 : x.size(2), x.shape().last());
   const Size2d padded(size.h + 2 * windows.padding.h, size.w + 2 * windows.padding.w);
   const Size2d needed = covered(windows);
-  check(needed.h <= padded.h && needed.w <= padded.w, who, ": a kernel of ",
-        shown(dims, windows.kernel), " with dilation ", shown(dims, windows.dilation), " covers ",
-        shown(dims, needed), ", more than the padded input of ", shown(dims, padded));
+  // As PyTorch asks for one window at least; only ceil_mode lets the first one reach beyond.
+  const auto fits = [ceil_mode](std::int64_t need, std::int64_t room, std::int64_t stride) {
+    return need <= room + (ceil_mode ? stride - 1 : 0);
+  };
+  check(fits(needed.h, padded.h, windows.stride.h) && fits(needed.w, padded.w, windows.stride.w),
+        who, ": a kernel of ", shown(dims, windows.kernel), " with dilation ",
+        shown(dims, windows.dilation), " covers ", shown(dims, needed),
+        ", more than the padded input of ", shown(dims, padded));
   const auto count = [ceil_mode](std::int64_t of, std::int64_t kernel, std::int64_t stride,
                                  std::int64_t padding, std::int64_t dilation) {
     return ops::window_count(of, kernel, stride, padding, dilation, ceil_mode);

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <cstdint>
-#include <string>
 
 #include <sinter/autograd/functions.h>
 #include <sinter/kernels/ops.h>
@@ -27,8 +26,8 @@ ops::Pool2dArgs args_of(const char* who, Size2d kernel, const MaxPool2dOptions& 
 void check_images(const char* who, int dims, const Tensor& x, std::int64_t channels);
 /// [N, C, L] as [N, C, 1, L], others as they are.
 Tensor as_images(const Tensor& x);
-/// The shape of the results, [N, channels, H', W'] or [N, channels, L']. Throws for windows that
-/// cover more than the padded images.
+/// The shape of the results, [N, channels, H', W'] or [N, channels, L']. Throws where not one
+/// window fits the padded images.
 Shape shape_of_windows(const char* who, int dims, const Tensor& x, std::int64_t channels,
                        const ops::Pool2dArgs& windows, bool ceil_mode);
 

@@ -90,7 +90,7 @@ extern const Op<In, In, Out, const ActivationArgs&> activation_backward;
 extern const Op<In, In, Out, InOut, const ActivationArgs&, bool> activation_backward_bias;
 /// y = x where kept, scaled, else 0. Its own backward.
 extern const Op<In, Out, const DropoutArgs&> dropout;
-/// y = x in y's floating type, rounded to nearest.
+/// y = x in y's floating type, rounded to nearest; float64 to 16 bits by way of float32.
 extern const Op<In, Out> cast;
 /// y = a op b, broadcast as NumPy does; y has the broadcast shape.
 extern const Op<In, In, Out> add;
@@ -115,7 +115,7 @@ struct MatmulArgs {
   bool transpose_b = false;
   bool accumulate = false;  ///< c += a b instead of c = a b
 };
-/// c = a b, two-dimensional. c may be float32 for 16-bit a and b.
+/// c = a b, two-dimensional. c may be of another type than 16-bit a and b, but not float64.
 extern const Op<In, In, InOut, const MatmulArgs&> matmul;
 /// y = dropout(act(x w^T + bias)); x [rows, in], w [out, in], bias [out] or absent, y [rows, out].
 /// Activation and dropout are at most one pass after the product and the bias, on the CPU over each

@@ -40,16 +40,13 @@ void MultiheadAttention::members(Members& members) {
 }
 
 std::string MultiheadAttention::text() const {
-  TextForm form("multihead_attention");
-  form.value(std::to_string(embed_dim_)).value(std::to_string(num_heads_));
-  form.argument_unless("drop_p", options_.drop_p, 0.0);
-  if (!options_.bias) {
-    form.value("bias=false");
-  }
-  if (options_.causal) {
-    form.value("causal=true");
-  }
-  return form.str();
+  return TextForm("multihead_attention")
+      .value(std::to_string(embed_dim_))
+      .value(std::to_string(num_heads_))
+      .argument_unless("drop_p", options_.drop_p, 0.0)
+      .argument_unless("bias", options_.bias, true)
+      .argument_unless("causal", options_.causal, false)
+      .str();
 }
 
 }  // namespace sinter

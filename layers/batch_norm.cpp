@@ -1,6 +1,7 @@
 #include <string>
 
 #include <sinter/autograd/autocast.h>
+#include <sinter/autograd/norm_parts.h>
 #include <sinter/layers/activations.h>
 #include <sinter/layers/batch_norm.h>
 #include <sinter/layers/text_form.h>
@@ -37,7 +38,10 @@ void BatchNorm::check_input(const Tensor& x) const {
   const bool fits = x.rank() >= least_rank_ && x.rank() <= most_rank_ && x.size(1) == num_features_;
   const Tensor& here = weight_.present() ? weight_.value() : running_mean_.value();
   const bool is_here = !here.defined() || x.device() == here.device();
-  const bool has_type = !weight_.present() || fit_one_product(x, here);
+  // Running statistics alone are float32 for 16-bit inputs too.
+  const bool has_type = weight_.present()
+                            ? fit_one_product(x, here)
+                            : !here.defined() || statistics_type(x.dtype()) == here.dtype();
   if (fits && is_here && has_type) {
     return;  // the sentences below cost more than a small batch
   }
@@ -85,12 +89,9 @@ std::string BatchNorm::text() const {
   } else {
     form.argument_unless("momentum", *options_.momentum, *usual.momentum);
   }
-  if (!options_.affine) {
-    form.value("affine=false");
-  }
-  if (!options_.track_running_stats) {
-    form.value("track_running_stats=false");
-  }
+  form.argument_unless("affine", options_.affine, usual.affine)
+      .argument_unless("track_running_stats", options_.track_running_stats,
+                       usual.track_running_stats);
   if (options_.act) {
     std::visit(
         [&form]<class A>(const A& act) {
@@ -99,7 +100,17 @@ std::string BatchNorm::text() const {
         },
         *options_.act);
   }
-  return form.argument_unless("drop_p", options_.drop_p, 0.0).str();
+  return form.argument_unless("drop_p", options_.drop_p, usual.drop_p).str();
+}
+
+Parameter& BatchNorm::weight() {
+  attach();
+  return weight_;
+}
+
+Parameter& BatchNorm::bias() {
+  attach();
+  return bias_;
 }
 
 }  // namespace sinter

@@ -40,6 +40,9 @@ class BatchNorm : public Module {
   std::string text() const override;
 
   std::int64_t num_features() const { return num_features_; }
+  /// Drawn on first use, absent without affine, as bias is.
+  Parameter& weight();
+  Parameter& bias();
 
  protected:
   /// `name` as Sequential::parse knows it; inputs have `least_rank` to `most_rank` dimensions,

@@ -1,4 +1,5 @@
 #include <cmath>
+#include <string_view>
 
 #include <sinter/autograd/window_parts.h>
 #include <sinter/layers/convolution.h>
@@ -62,6 +63,16 @@ std::string Conv2d::text() const {
   return text_of("conv2d", in_channels_, out_channels_, kernel_size_, options_);
 }
 
+Parameter& Conv2d::weight() {
+  attach();
+  return weight_;
+}
+
+Parameter& Conv2d::bias() {
+  attach();
+  return bias_;
+}
+
 Conv1d::Conv1d(std::int64_t in_channels, std::int64_t out_channels, std::int64_t kernel_size,
                const Conv1dOptions& options)
     : in_channels_(in_channels),
@@ -92,6 +103,16 @@ void Conv1d::members(Members& members) {
 
 std::string Conv1d::text() const {
   return text_of("conv1d", in_channels_, out_channels_, kernel_size_, options_);
+}
+
+Parameter& Conv1d::weight() {
+  attach();
+  return weight_;
+}
+
+Parameter& Conv1d::bias() {
+  attach();
+  return bias_;
 }
 
 }  // namespace sinter

@@ -33,6 +33,11 @@ class Conv2d : public Module {
   void members(Members& members) override;
   std::string text() const override;
 
+  /// Drawn on first use.
+  Parameter& weight();
+  /// Absent without bias.
+  Parameter& bias();
+
  private:
   std::int64_t in_channels_;
   std::int64_t out_channels_;
@@ -59,6 +64,11 @@ class Conv1d : public Module {
   Tensor forward(const Tensor& x) override;
   void members(Members& members) override;
   std::string text() const override;
+
+  /// Drawn on first use.
+  Parameter& weight();
+  /// Absent without bias.
+  Parameter& bias();
 
  private:
   std::int64_t in_channels_;

@@ -31,9 +31,14 @@ std::string Embedding::text() const {
   TextForm form("embedding");
   form.value(std::to_string(num_embeddings_)).value(std::to_string(embedding_dim_));
   if (padding_idx_) {
-    form.value("padding_idx=" + std::to_string(*padding_idx_));
+    form.argument("padding_idx", *padding_idx_);
   }
   return form.str();
+}
+
+Parameter& Embedding::weight() {
+  attach();
+  return weight_;
 }
 
 }  // namespace sinter

@@ -28,6 +28,9 @@ class Embedding : public Module {
   void members(Members& members) override;
   std::string text() const override;
 
+  /// Drawn on first use.
+  Parameter& weight();
+
  private:
   std::int64_t num_embeddings_;
   std::int64_t embedding_dim_;

@@ -51,12 +51,11 @@ void Linear::members(Members& members) {
 }
 
 std::string Linear::text() const {
-  TextForm form("linear");
-  form.value(std::to_string(in_features_)).value(std::to_string(out_features_));
-  if (!bias_.present()) {
-    form.value("bias=false");
-  }
-  return form.str();
+  return TextForm("linear")
+      .value(std::to_string(in_features_))
+      .value(std::to_string(out_features_))
+      .argument_unless("bias", bias_.present(), true)
+      .str();
 }
 
 Parameter& Linear::weight() {

@@ -12,12 +12,12 @@ void LayerCall::fail(std::size_t position, const std::string& what) const {
                            text, "\""));
 }
 
-double LayerCall::number(const LayerArgument& argument) const {
+double LayerCall::number(const LayerArgument& argument, const char* expected) const {
   double out = 0;
   const char* end = argument.value.data() + argument.value.size();
   const auto [last, failure] = std::from_chars(argument.value.data(), end, out);
   if (failure != std::errc{} || last != end) {
-    fail(argument.at, "expected a number, found \"" + argument.value + "\"");
+    fail(argument.at, sinter::text("expected ", expected, ", found \"", argument.value, "\""));
   }
   return out;
 }

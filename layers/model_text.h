@@ -25,7 +25,7 @@ struct LayerCall {
   std::vector<LayerCall> inner = {};  ///< of a layer that is made of others
 
   [[noreturn]] void fail(std::size_t position, const std::string& what) const;
-  double number(const LayerArgument& argument) const;
+  double number(const LayerArgument& argument, const char* expected = "a number") const;
   std::int64_t whole_number(const LayerArgument& argument) const;
   bool truth(const LayerArgument& argument) const;
   /// "256", or "4x7" for more than one number: at most `most` of them, none below `least`.

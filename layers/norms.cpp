@@ -40,13 +40,21 @@ void LayerNorm::members(Members& members) {
 
 std::string LayerNorm::text() const {
   TextForm form("layer_norm");
-  form.value(text_of(normalized_shape_)).argument_unless("eps", options_.eps, 1e-5);
-  if (!options_.elementwise_affine) {
-    form.value("elementwise_affine=false");
-  } else if (!options_.bias) {
-    form.value("bias=false");
-  }
-  return form.str();
+  form.value(text_of(normalized_shape_))
+      .argument_unless("eps", options_.eps, 1e-5)
+      .argument_unless("elementwise_affine", options_.elementwise_affine, true);
+  // Without a weight there is no bias to speak of.
+  return form.argument_unless("bias", options_.bias || !options_.elementwise_affine, true).str();
+}
+
+Parameter& LayerNorm::weight() {
+  attach();
+  return weight_;
+}
+
+Parameter& LayerNorm::bias() {
+  attach();
+  return bias_;
 }
 
 RMSNorm::RMSNorm(const Shape& normalized_shape, const RMSNormOptions& options)
@@ -70,10 +78,12 @@ std::string RMSNorm::text() const {
   if (options_.eps) {
     form.argument("eps", *options_.eps);
   }
-  if (!options_.elementwise_affine) {
-    form.value("elementwise_affine=false");
-  }
-  return form.str();
+  return form.argument_unless("elementwise_affine", options_.elementwise_affine, true).str();
+}
+
+Parameter& RMSNorm::weight() {
+  attach();
+  return weight_;
 }
 
 }  // namespace sinter

@@ -30,6 +30,11 @@ class LayerNorm : public Module {
   void members(Members& members) override;
   std::string text() const override;
 
+  /// Drawn on first use, absent without elementwise_affine.
+  Parameter& weight();
+  /// Absent without bias too.
+  Parameter& bias();
+
  private:
   Shape normalized_shape_;
   LayerNormOptions options_;
@@ -53,6 +58,9 @@ class RMSNorm : public Module {
   Tensor forward(const Tensor& x) override;
   void members(Members& members) override;
   std::string text() const override;
+
+  /// Drawn on first use, absent without elementwise_affine.
+  Parameter& weight();
 
  private:
   Shape normalized_shape_;

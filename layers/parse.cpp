@@ -172,8 +172,9 @@ void add_batch_norm(const LayerCall& call, Sequential& model) {
   BatchNormOptions options;
   options.eps = taker.number("eps", options.eps);
   if (const LayerArgument* const momentum = taker.find("momentum")) {
-    options.momentum =
-        momentum->value == "none" ? std::nullopt : std::optional(call.number(*momentum));
+    options.momentum = momentum->value == "none"
+                           ? std::nullopt
+                           : std::optional(call.number(*momentum, "a number or none"));
   }
   options.affine = taker.truth("affine", true);
   options.track_running_stats = taker.truth("track_running_stats", true);

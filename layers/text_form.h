@@ -31,7 +31,9 @@ class TextForm {
     std::string written;
     if constexpr (std::same_as<T, bool>) {
       written = value ? "true" : "false";
-    } else if constexpr (std::is_arithmetic_v<T>) {
+    } else if constexpr (std::integral<T>) {
+      written = std::to_string(value);
+    } else if constexpr (std::floating_point<T>) {
       written = shortest(static_cast<double>(value));
     } else {
       written = value.str();

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cstring>
+#include <iterator>
 #include <optional>
 #include <typeinfo>
 #include <utility>
@@ -152,6 +153,11 @@ std::string CapturedStep::kind(const std::string& of_batch) {
   for (const Tensor& state : optimizer_.state()) {
     add(state);
   }
+  if (scaler_ != nullptr && scaler_->is_placed()) {
+    for (const Tensor& state : scaler_->state()) {
+      add(state);
+    }
+  }
   return out;
 }
 
@@ -206,6 +212,9 @@ Tensor CapturedStep::run(const std::string& of_batch, std::int64_t steps,
     }
     entry.graph = std::move(graph);
     entry.kept = optimizer_.state();
+    if (scaler_ != nullptr) {
+      std::ranges::copy(scaler_->state(), std::back_inserter(entry.kept));
+    }
     for (const NamedParameter& parameter : optimizer_.parameters()) {
       if (const auto& leaf = parameter.value().leaf()) {
         entry.kept.push_back(leaf->grad);

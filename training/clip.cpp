@@ -10,14 +10,14 @@ namespace sinter {
 
 Tensor clip_grad_norm(const Parameters& parameters, double max_norm) {
   Tensor nothing_found;
-  return unscale_grad_norm(parameters, {}, nothing_found, max_norm);
+  return unscale_grad_norm("clip_grad_norm", parameters, {}, nothing_found, max_norm);
 }
 
-Tensor unscale_grad_norm(const Parameters& parameters, const Tensor& scale, Tensor& found,
-                         double max_norm) {
-  check(max_norm > 0, "clip_grad_norm: max_norm must be above 0, got ", max_norm);
+Tensor unscale_grad_norm(const char* who, const Parameters& parameters, const Tensor& scale,
+                         Tensor& found, double max_norm) {
+  check(max_norm > 0, who, ": max_norm must be above 0, got ", max_norm);
   for (const NamedParameter& parameter : parameters) {
-    check(parameter.state != nullptr && parameter.value().defined(), "clip_grad_norm: parameter ",
+    check(parameter.state != nullptr && parameter.value().defined(), who, ": parameter ",
           parameter.name, " has no values; take parameters from model.parameters()");
   }
   Parameters scattered;
@@ -28,8 +28,8 @@ Tensor unscale_grad_norm(const Parameters& parameters, const Tensor& scale, Tens
   for (GradientRun& run : gradient_runs(parameters)) {
     gradients.push_back(std::move(run.gradients));
   }
-  check(!gradients.empty(),
-        "clip_grad_norm: no parameter has a gradient; call tape.backward(loss) before it");
+  check(!gradients.empty(), who,
+        ": no parameter has a gradient; call tape.backward(loss) before it");
   DType dtype = DType::float32;
   for (const Tensor& gradient : gradients) {
     dtype = gradient.dtype() == DType::float64 ? DType::float64 : dtype;

@@ -17,7 +17,7 @@ Tensor clip_grad_norm(const Parameters& parameters, double max_norm);
 /// The same for gradients of a loss that was multiplied by `scale` (a float32 scalar on the
 /// device): they are divided by it first, and `found` (an int32 scalar there) becomes 1 where their
 /// norm is not finite, else 0. GradScaler's.
-Tensor unscale_grad_norm(const Parameters& parameters, const Tensor& scale, Tensor& found,
-                         double max_norm);
+Tensor unscale_grad_norm(const char* who, const Parameters& parameters, const Tensor& scale,
+                         Tensor& found, double max_norm);
 
 }  // namespace sinter

@@ -10,8 +10,8 @@ namespace sinter {
 
 GradScaler::GradScaler(const GradScalerOptions& o)
     : args_{o.growth_factor, o.backoff_factor, o.growth_interval}, init_scale_(o.init_scale) {
-  check(std::isfinite(o.init_scale) && o.init_scale > 0,
-        "GradScaler: init_scale must be finite and above 0, got ", o.init_scale);
+  check(o.init_scale >= 0x1p-126 && o.init_scale < 0x1p128,
+        "GradScaler: init_scale must lie in float32's range above 0, got ", o.init_scale);
   check(std::isfinite(o.growth_factor) && o.growth_factor > 1,
         "GradScaler: growth_factor must be above 1, got ", o.growth_factor);
   check(o.backoff_factor > 0 && o.backoff_factor < 1,
@@ -23,6 +23,8 @@ GradScaler::GradScaler(const GradScalerOptions& o)
 // The state follows the losses from device to device.
 void GradScaler::place(Device device) {
   if (!scale_.defined()) {
+    check(Graph::recording() == nullptr,
+          "GradScaler: a graph cannot hold its first step; make one before recording");
     scale_ = Tensor::full({}, init_scale_, DType::float32, device);
     clean_ = Tensor::zeros({}, DType::int64, device);
     skipped_ = Tensor::zeros({}, DType::int64, device);
@@ -38,27 +40,39 @@ Tensor GradScaler::scale(const Tensor& loss) {
   check(loss.defined() && is_floating(loss.dtype()) && loss.dtype() != DType::float64,
         "GradScaler: expected a loss of type float32, float16 or bfloat16, got ", loss.dtype());
   place(loss.device());
+  unscaled_ = nullptr;  // of a step that ended with an error
+  stepped_ = false;
   return cast(loss, DType::float32) * scale_;
 }
 
 void GradScaler::unscale(Optimizer& optimizer, double max_norm) {
-  check(!unscaled_,
+  check(unscaled_ == nullptr || unscaled_ == &optimizer,
+        "GradScaler: it has another optimizer's gradients at hand; give each a scaler of its own");
+  check(unscaled_ == nullptr,
         "GradScaler: the gradients are divided by the scale already; call update() after step()");
-  place(optimizer.parameters().front().state->device);
-  unscale_grad_norm(optimizer.parameters(), scale_, found_, max_norm);
-  unscaled_ = true;
+  const ParameterState& first = *optimizer.parameters().front().state;
+  check(first.dtype == DType::float32, "GradScaler: the parameters are ", first.dtype,
+        ", in which gradients lose what the scale was to keep; it is for float32 parameters");
+  place(first.device);
+  unscale_grad_norm("GradScaler", optimizer.parameters(), scale_, found_, max_norm);
+  unscaled_ = &optimizer;
 }
 
 void GradScaler::step(Optimizer& optimizer) {
-  if (!unscaled_) {
+  check(!stepped_, "GradScaler: step() was called already; call update() after it");
+  if (unscaled_ != &optimizer) {
     unscale(optimizer);
   }
+  stepped_ = true;
   if (Graph* const graph = Graph::recording()) {
     const Tensor known = graph->live({}, DType::int64, [this](std::span<std::byte> to) {
       std::memcpy(to.data(), &known_, sizeof known_);
     });
     optimizer.step_unless({found_, skipped_, known});
-  } else if (found_.to_vector<std::int32_t>().front() != 0) {
+    return;
+  }
+  settle(optimizer);
+  if (found_.to_vector<std::int32_t>().front() != 0) {
     optimizer.skip_step();
     ++known_;  // the optimizer never counted it
   } else {
@@ -67,9 +81,10 @@ void GradScaler::step(Optimizer& optimizer) {
 }
 
 void GradScaler::update() {
-  check(unscaled_, "GradScaler: update() comes after step() or unscale()");
+  check(unscaled_ != nullptr, "GradScaler: update() comes after step() or unscale()");
   ops::scale_update(scale_, clean_, skipped_, found_, args_);
-  unscaled_ = false;
+  unscaled_ = nullptr;
+  stepped_ = false;
 }
 
 double GradScaler::scale_factor() const {

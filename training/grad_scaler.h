@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <limits>
+#include <vector>
 
 #include <sinter/kernels/ops.h>
 #include <sinter/training/optimizers.h>
@@ -29,13 +30,17 @@ class GradScaler {
  public:
   /// Throws Error for options out of range.
   explicit GradScaler(const GradScalerOptions& options = {});
+  GradScaler(const GradScaler&) = delete;  // recorded steps write to this one's state
+  GradScaler& operator=(const GradScaler&) = delete;
 
   /// loss times the scale, in float32. Throws Error for float64, which needs none.
   Tensor scale(const Tensor& loss);
   /// Divides the gradients by the scale, and holds them to `max_norm` as clip_grad_norm() does;
-  /// step() does the former by itself. Throws Error where it was done since the last update().
+  /// step() does the former by itself. Throws Error where it was done since the last update(), for
+  /// this optimizer or another (each takes a scaler of its own), and unless parameters are float32.
   void unscale(Optimizer& optimizer, double max_norm = std::numeric_limits<double>::infinity());
-  /// optimizer.step(), or nothing but clearing the gradients where one is not finite.
+  /// optimizer.step(), or nothing but clearing the gradients where one is not finite. Throws Error
+  /// where it was done since the last update().
   void step(Optimizer& optimizer);
   /// Makes the scale larger or smaller by what step() has found. Throws Error without one before.
   void update();
@@ -47,17 +52,22 @@ class GradScaler {
   /// Tells the optimizer of what replays have left out. To be called before each replay of a graph
   /// that holds a step: CapturedStep does.
   void settle(Optimizer& optimizer);
+  /// Whether there was a loss yet, on whose device the state is.
+  bool is_placed() const { return scale_.defined(); }
+  /// What a recorded step writes to: scale and counts.
+  std::vector<Tensor> state() const { return {scale_, clean_, skipped_, found_}; }
 
  private:
   void place(Device device);
 
   ops::ScaleUpdateArgs args_;
   double init_scale_;
-  Tensor scale_;            // float32 []
-  Tensor clean_, skipped_;  // int64 []
-  Tensor found_;            // int32 []
-  std::int64_t known_ = 0;  // of those skipped, such as the optimizer was told of
-  bool unscaled_ = false;
+  Tensor scale_;                         // float32 []
+  Tensor clean_, skipped_;               // int64 []
+  Tensor found_;                         // int32 []
+  std::int64_t known_ = 0;               // of those skipped, such as the optimizer was told of
+  const Optimizer* unscaled_ = nullptr;  // whose gradients are
+  bool stepped_ = false;
 };
 
 }  // namespace sinter

@@ -143,9 +143,8 @@ std::vector<EpochReport> Trainer::fit(const Dataset& data, const FitOptions& opt
   };
   step_.set_capture(options.capture);
   step_.set_max_grad_norm(options.max_grad_norm);
-  std::optional<Autocast> scope;
   if (options.autocast) {
-    scope.emplace(*options.autocast);
+    const Autocast takes_the_type(*options.autocast);
   }
   scales_ = options.autocast == DType::float16;
   if (scales_ && !scaler_) {
@@ -174,6 +173,10 @@ std::vector<EpochReport> Trainer::fit(const Dataset& data, const FitOptions& opt
         if (scales_) {
           run.allow_overflow();
         }
+        std::optional<Autocast> scope;
+        if (options.autocast) {
+          scope.emplace(*options.autocast);
+        }
         if (step_.captures()) {
           run_captured(run, loader, resident.get());
         } else {
@@ -185,7 +188,9 @@ std::vector<EpochReport> Trainer::fit(const Dataset& data, const FitOptions& opt
         if (scales_) {
           scaler_->settle(optimizer_);
           report.skipped = scaler_->skipped() - skipped_before;
-          check_loss(report.loss, optimizer_.steps(), optimizer_.lr());
+          if (report.items > 0) {
+            check_loss(report.loss, optimizer_.steps(), optimizer_.lr());
+          }
         }
       }
       ++epochs_done_;

@@ -45,8 +45,9 @@ struct FitOptions {
   Schedule schedule = nullptr;                       ///< a factor on the optimizer's lr; else 1
   /// Gradients are held to this norm before each update, as clip_grad_norm() does.
   std::optional<double> max_grad_norm = std::nullopt;
-  /// float16 or bfloat16: steps and validation run in such an Autocast scope, float16 with a
-  /// GradScaler, which goes on from one call of fit to the next.
+  /// float16 or bfloat16: steps run in such an Autocast scope, float16 with a GradScaler, which
+  /// goes on from one call of fit to the next. Validation is in the model's own type, as evaluate()
+  /// is.
   std::optional<DType> autocast = std::nullopt;
   GradScalerOptions scaler = {};  ///< of the first call with float16
   /// On a device that can, steps are recorded as a graph and replayed (CapturedStep), many at a

@@ -1,4 +1,7 @@
 // Batch norms on CUDA tensors.
+#include <optional>
+#include <utility>
+
 #include <sinter/kernels/cuda/batch_norm.h>
 #include <sinter/kernels/cuda/ops.h>
 #include <sinter/kernels/cuda/types.h>

@@ -33,7 +33,18 @@ Product product(const Tensor& a, const Tensor& b, const Tensor& c, const ops::Ma
 
 }  // namespace
 
-void matmul(In a, In b, InOut c, const ops::MatmulArgs& args) { gemm(product(*a, *b, *c, args)); }
+void matmul(In a, In b, InOut c, const ops::MatmulArgs& args) {
+  if (c->dtype() == a->dtype() || c->dtype() == DType::float32) {
+    return gemm(product(*a, *b, *c, args));
+  }
+  // float16 of bfloat16 or the other way round, for which there is no product.
+  Tensor sum = Tensor::empty(c->shape(), DType::float32, c->device());
+  if (args.accumulate) {
+    cast(*c, sum);
+  }
+  gemm(product(*a, *b, sum, args));
+  cast(sum, *c);
+}
 
 void linear_forward(In x, In weight, In bias, Out z, Out y, const ops::ActivationArgs& args) {
   if (is_for_tiles(*x, *weight)) {

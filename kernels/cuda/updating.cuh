@@ -25,7 +25,9 @@ struct Updating : Anywhere {
  private:
   __device__ std::int64_t choice() const {
     const auto& skip = update.skip;
-    return skip.found != nullptr ? min(*skip.skipped - *skip.known, skip.choices - 1) : 0;
+    return skip.found != nullptr
+               ? max(std::int64_t{0}, min(*skip.skipped - *skip.known, skip.choices - 1))
+               : 0;
   }
 };
 

@@ -81,7 +81,9 @@ SINTER_HD constexpr double clip_factor(double norm, double most) {
 SINTER_HD void update_scale(float& scale, std::int64_t& clean, std::int64_t& skipped,
                             bool overflowed, double growth, double backoff, std::int64_t interval) {
   if (overflowed) {
-    scale = static_cast<float>(scale * backoff);
+    // Never so small that its inverse is not a float32.
+    const float shrunk = static_cast<float>(scale * backoff);
+    scale = shrunk < 0x1p-126f ? 0x1p-126f : shrunk;
     clean = 0;
     ++skipped;
   } else if (++clean >= interval) {

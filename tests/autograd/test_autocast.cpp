@@ -123,6 +123,29 @@ TEST_CASE("what works in which type") {
   }
 }
 
+TEST_CASE("norms, losses and Linears of a 16-bit model take part in a scope of either type") {
+  for (const DType stored : narrow_types) {
+    for (const DType dtype : narrow_types) {
+      CAPTURE(stored);
+      CAPTURE(dtype);
+      Tensor w = of({6, 6}, 5, stored), row = of({6}, 6, stored);
+      w.set_requires_grad();
+      row.set_requires_grad();
+      const Tensor labels = Tensor::from(std::vector<std::int64_t>{0, 5, 2, 1}, {4});
+      const CrossEntropyOptions weighted{.class_weights = Tensor::full({6}, 1, stored)};
+      Tape tape;
+      const Autocast scope(dtype);
+      const Tensor h = linear(of({4, 6}, 8, stored), w, row);
+      const Tensor n = layer_norm(batch_norm(h, {}, row, row, true), {6}, row, row);
+      const Tensor loss = cross_entropy(linear(rms_norm(n, {6}, row), w), labels, weighted);
+      CHECK(loss.dtype() == f32);
+      tape.backward(loss);
+      CHECK(w.grad().dtype() == stored);
+      CHECK(row.grad().dtype() == stored);
+    }
+  }
+}
+
 TEST_CASE("a parameter's copy is kept until the parameter changes") {
   Tensor w = leaf({2, 2}, 1, 1, f32);
   const Tensor x = of({3, 2}, 2);

@@ -71,6 +71,8 @@ TEST_CASE("the text of a batch norm reads back") {
   check_error([] { Sequential::parse("batch_norm1d"); }, {"num_features", "character 1"});
   check_error([] { Sequential::parse("batch_norm1d(4, act=rely)"); }, {"unknown", "rely"});
   check_error([] { Sequential::parse("batch_norm1d(4, momentum=some)"); }, {"number", "some"});
+  check_error([] { Sequential::parse("batch_norm1d(4,momentum=None)"); },
+              {"expected a number or none, found \"None\""});
   check_error([] { Sequential::parse("batch_norm1d(4, slope=1)"); }, {"batch_norm1d takes"});
 }
 
@@ -234,6 +236,19 @@ TEST_CASE("errors of batch norm layers") {
   check_error([&] { model(inputs({3})); }, {"batch_norm1d(3)", "[3]"});
   check_error([&] { model(tensor({4, 3})); }, {"batch_norm1d(3)", "float64", "to(dtype)"});
   check_error([&] { model(Tensor::zeros({4, 3}, DType::int64)); }, {"floating", "int64"});
+  Sequential plain{BatchNorm1d{3, {.affine = false}}};
+  check_error(
+      [&] {
+        plain(tensor({4, 3}));
+      },
+      {"batch_norm1d(3, affine=false): the input is float64 and the layer float32; convert "
+       "one with to(dtype)"});
+  for (const DType dtype : {DType::float16, DType::bfloat16}) {
+    CHECK(plain(inputs({4, 3}).to(dtype)).dtype() == dtype);
+  }
+  plain.to(DType::float64);
+  CHECK(plain(tensor({4, 3})).dtype() == DType::float64);
+  check_error([&] { plain(inputs({4, 3})); }, {"the input is float32 and the layer float64"});
   {
     const QuietFallback quiet;
     check_error(

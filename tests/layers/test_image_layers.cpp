@@ -60,11 +60,32 @@ TEST_CASE("shapes are torch's, for sizes that divide and that do not") {
   CHECK(shape(AvgPool1d{3}, {2, 3, 10}) == Shape{2, 3, 3});
   CHECK(shape(AvgPool1d{3, {.ceil_mode = true}}, {2, 3, 10}) == Shape{2, 3, 4});
   CHECK(shape(AdaptiveAvgPool2d{{1, 12}}, {2, 3, 9, 7}) == Shape{2, 3, 1, 12});
+  // PyTorch asks ceil_mode's windows only to begin before the image ends.
+  CHECK(shape(MaxPool2d{2, {.ceil_mode = true}}, {1, 1, 1, 1}) == Shape{1, 1, 1, 1});
+  CHECK(shape(AvgPool2d{3, {.stride = 2, .ceil_mode = true}}, {1, 1, 2, 2}) == Shape{1, 1, 1, 1});
+  CHECK(shape(MaxPool2d{3, {.ceil_mode = true}}, {2, 3, 5, 1}) == Shape{2, 3, 2, 1});
   Sequential model = Sequential::parse(
       "conv2d(1, 6, 5, padding=2) -> relu -> max_pool2d(2) -> flatten -> linear(1176, 10)");
   const std::string summary = model.summary({64, 1, 28, 28});
   CHECK(contains(summary, "[64, 6, 28, 28]"));
   CHECK(contains(summary, "[64, 6, 14, 14]"));
+}
+
+TEST_CASE("a window that ceil_mode lets reach beyond the padded input") {
+  CHECK(max_pool2d(Tensor::full({1, 1, 1, 1}, -3), 2, {.ceil_mode = true}).item() == -3);
+  const Tensor x = Tensor::from<float>({1, 2, 3, 6}, {1, 1, 2, 2});
+  CHECK(avg_pool2d(x, 3, {.stride = 2, .ceil_mode = true}).item() == 3);
+  // Of the 5 places under the kernel the last lies beyond the padding and counts in neither way.
+  const Tensor row = Tensor::from<float>({6, 12}, {1, 1, 2});
+  CHECK(avg_pool1d(row, 5, {.stride = 2, .padding = 1, .ceil_mode = true}).item() == 4.5);
+  CHECK(
+      avg_pool1d(row, 5, {.stride = 2, .padding = 1, .ceil_mode = true, .count_include_pad = false})
+          .item() == 9);
+  check_error([&] { avg_pool1d(row, 5, {.stride = 1, .padding = 1, .ceil_mode = true}); },
+              {"avg_pool1d: a kernel of 5", "more than the padded input of 4"});
+  check_error([&] { avg_pool2d(x, 3, {.stride = 2}); },
+              {"avg_pool2d: a kernel of 3", "padded input of 2"});
+  check_error([&] { avg_pool2d(x, {4, 2}, {.stride = 2, .ceil_mode = true}); }, {"avg_pool2d"});
 }
 
 TEST_CASE("a sequence is an image of height 1") {

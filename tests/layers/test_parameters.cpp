@@ -4,6 +4,10 @@
 #include <doctest/doctest.h>
 
 #include "../autograd/values.h"
+#include <sinter/layers/batch_norm.h>
+#include <sinter/layers/convolution.h>
+#include <sinter/layers/embedding.h>
+#include <sinter/layers/norms.h>
 #include <sinter/layers/sequential.h>
 
 namespace sinter {
@@ -220,6 +224,41 @@ TEST_CASE("a parameter that is not trainable gets no gradient") {
     model(tensor({4, 3}, 1.0, 1, DType::float32));
     CHECK(tape.size() == 3);
   }
+}
+
+template <class Layer>
+void check_frozen_weight(Layer layer, const Tensor& x) {
+  INFO(layer.text());
+  layer.weight().set_trainable(false);
+  if constexpr (requires { layer.bias(); }) {
+    {
+      Tape tape;
+      tape.backward(sum(layer(x)));
+    }
+    CHECK_FALSE(layer.weight().value().grad().defined());
+    CHECK(layer.bias().value().grad().defined());
+    layer.bias().set_trainable(false);
+  }
+  Tape tape;
+  layer(x);
+  CHECK(tape.size() == 0);
+}
+
+TEST_CASE("every layer's weight and bias can be frozen") {
+  const Tensor rows = tensor({4, 3}, 1.0, 1, DType::float32);
+  const Tensor images = tensor({2, 3, 4, 4}, 1.0, 1, DType::float32);
+  check_frozen_weight(Linear{3, 2}, rows);
+  check_frozen_weight(Conv1d{3, 2, 2}, tensor({2, 3, 5}, 1.0, 1, DType::float32));
+  check_frozen_weight(Conv2d{3, 2, 2}, images);
+  check_frozen_weight(BatchNorm1d{3}, rows);
+  check_frozen_weight(BatchNorm2d{3}, images);
+  check_frozen_weight(LayerNorm{3}, rows);
+  check_frozen_weight(RMSNorm{3}, rows);
+  check_frozen_weight(Embedding{5, 3}, Tensor::zeros({4}, DType::int64));
+  CHECK_FALSE(Conv2d{3, 2, 2, {.bias = false}}.bias().present());
+  CHECK_FALSE(BatchNorm1d{3, {.affine = false}}.weight().present());
+  CHECK_FALSE(LayerNorm{3, {.bias = false}}.bias().present());
+  CHECK_FALSE(RMSNorm{3, {.elementwise_affine = false}}.weight().present());
 }
 
 TEST_CASE("a parameter that is trainable again has its gradient in the flat buffer") {

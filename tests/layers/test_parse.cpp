@@ -87,6 +87,9 @@ TEST_CASE("every layer and every option reads back") {
                            "residual(linear(4, 4) -> relu(drop_p=0.1))",
                            "residual(residual(tanh) -> gelu) -> relu",
                            "residual()",
+                           "conv1d(3, 4, 5, stride=100000)",
+                           "conv2d(6, 100000, 3, stride=100000x2, groups=2)",
+                           "embedding(200000, 8, padding_idx=100000)",
                            "flatten -> linear(4, 3) -> tanh -> dropout(p=0.125) -> linear(3, 2)"}) {
     check_round_trip(text);
   }

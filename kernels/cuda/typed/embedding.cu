@@ -71,19 +71,22 @@ __device__ int list_uses(const EmbeddingBackward<T>& call, std::int64_t begin,
 }
 
 // `width` threads, a power of two, stand side by side on the columns of a strip; the teams that a
-// block has of them share its rows.
+// block has of them share its rows. A strip has `blocks_of_strip` blocks, one behind the other.
 template <class T>
 __global__ void __launch_bounds__(threads)
-    embedding_backward_kernel(const EmbeddingBackward<T> call, int width) {
+    embedding_backward_kernel(const EmbeddingBackward<T> call, int width,
+                              unsigned blocks_of_strip) {
   __shared__ double sums[sums_of_block];  // [rows][width]
   __shared__ Use uses[chunk];
   const int thread = static_cast<int>(threadIdx.x);
   const int most_rows = sums_of_block / width;
-  const std::int64_t first_row = static_cast<std::int64_t>(blockIdx.x) * most_rows;
+  const std::int64_t first_row =
+      static_cast<std::int64_t>(blockIdx.x % blocks_of_strip) * most_rows;
   const std::int64_t left = call.rows - first_row;
   const int rows = static_cast<int>(left < most_rows ? left : most_rows);
   const int teams = threads / width, team = thread / width, lane = thread % width;
-  const std::int64_t column = static_cast<std::int64_t>(blockIdx.y) * width + lane;
+  const std::int64_t column =
+      static_cast<std::int64_t>(blockIdx.x / blocks_of_strip) * width + lane;
   const bool has_column = column < call.columns;
   for (int i = thread; i < sums_of_block; i += threads) {
     sums[i] = 0;
@@ -122,7 +125,7 @@ __global__ void __launch_bounds__(threads)
 
 template <class T>
 void embedding_backward(int device, const EmbeddingBackward<T>& call) {
-  if (call.columns == 0) {
+  if (call.rows == 0 || call.columns == 0) {
     return;
   }
   int width = 1;
@@ -130,9 +133,12 @@ void embedding_backward(int device, const EmbeddingBackward<T>& call) {
     width *= 2;
   }
   const std::int64_t rows_of_block = sums_of_block / width;
-  const dim3 blocks(static_cast<unsigned>((call.rows + rows_of_block - 1) / rows_of_block),
-                    static_cast<unsigned>((call.columns + width - 1) / width));
-  embedding_backward_kernel<<<blocks, threads, 0, use(device)>>>(call, width);
+  const auto blocks_of_strip =
+      static_cast<unsigned>((call.rows + rows_of_block - 1) / rows_of_block);
+  const auto strips = static_cast<unsigned>((call.columns + width - 1) / width);
+  // In one dimension, since the others end at 65535 blocks.
+  embedding_backward_kernel<<<blocks_of_strip * strips, threads, 0, use(device)>>>(call, width,
+                                                                                   blocks_of_strip);
   check(cudaGetLastError(), "embedding_backward_kernel");
 }
 

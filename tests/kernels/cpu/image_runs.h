@@ -1,21 +1,15 @@
 // Convolutions and pools on images large enough to be cut into pieces, for test_threads.cpp.
 #pragma once
 
-#include <functional>
-#include <string>
-#include <utility>
-#include <vector>
-
 #include "compare.h"
+#include "runs.h"
 #include <sinter/kernels/ops.h>
 
 namespace sinter {
 
 template <class T>
-std::vector<std::pair<std::string, std::function<std::vector<Tensor>()>>> image_runs(
-    Numbers& numbers) {
-  using Results = std::vector<Tensor>;
-  std::vector<std::pair<std::string, std::function<Results()>>> runs;
+NamedRuns image_runs(Numbers& numbers) {
+  NamedRuns runs;
   const auto random = [&](const Shape& shape) { return random_tensor<T>(shape, numbers, -3, 3); };
   const auto empty = [](const Shape& shape) { return Tensor::full(shape, -77, dtype_of<T>); };
   const ops::Conv2dArgs conv{.stride = {1, 2}, .padding = 1, .dilation = {2, 1}, .groups = 2};

@@ -2,20 +2,18 @@
 #pragma once
 
 #include <functional>
-#include <string>
 #include <utility>
 #include <vector>
 
 #include "compare.h"
+#include "runs.h"
 #include <sinter/kernels/ops.h>
 
 namespace sinter {
 
 template <class T>
-std::vector<std::pair<std::string, std::function<std::vector<Tensor>()>>> optimizer_runs(
-    Numbers& numbers) {
-  using Results = std::vector<Tensor>;
-  std::vector<std::pair<std::string, std::function<Results()>>> runs;
+NamedRuns optimizer_runs(Numbers& numbers) {
+  NamedRuns runs;
   const auto add = [&](const auto& op, std::function<Results()> run) {
     runs.emplace_back(op.name, std::move(run));
   };

@@ -1,8 +1,10 @@
 // The same bytes for any number of threads: every op of the table, on tensors large enough to be
 // cut into pieces.
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
+#include <iterator>
 #include <set>
 #include <string>
 #include <utility>
@@ -14,6 +16,7 @@
 #include "compare.h"
 #include "image_runs.h"
 #include "optimizer_runs.h"
+#include "runs.h"
 #include "sequence_runs.h"
 #include <sinter/kernels/ops.h>
 
@@ -44,7 +47,7 @@ std::string differs(const std::function<Results()>& run) {
 template <class T>
 class Runs {
  public:
-  std::vector<std::pair<std::string, std::function<Results()>>> all;
+  NamedRuns all;
 
   Runs() {
     element_wise();
@@ -53,11 +56,11 @@ class Runs {
     matrices();
     losses();
     rows();
-    std::ranges::move(image_runs<T>(numbers_), std::back_inserter(all));
-    add_batch_norms<T>(numbers_, [this](const char* op, auto run) { all.emplace_back(op, run); });
     inference_and_data();
-    std::ranges::move(optimizer_runs<T>(numbers_), std::back_inserter(all));
-    sequence_runs<T>(all);
+    for (auto* const runs :
+         {image_runs<T>, batch_norm_runs<T>, optimizer_runs<T>, sequence_runs<T>}) {
+      std::ranges::move(runs(numbers_), std::back_inserter(all));
+    }
   }
 
  private:

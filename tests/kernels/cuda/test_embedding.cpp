@@ -41,7 +41,7 @@ TEST_CASE_TEMPLATE("CUDA: an embedding's gradient has the bits of the CPU", T, f
     return;
   }
   const Fallback none(FallbackPolicy::error);
-  for (const std::int64_t rows : {1, 2, 17, 300}) {
+  for (const std::int64_t rows : {0, 1, 2, 17, 300}) {
     for (const std::int64_t columns : {0, 1, 3, 16, 255, 257}) {
       for (const std::int64_t count : {0, 1, 33, 2049}) {
         INFO(count, " uses of [", rows, ", ", columns, "]");
@@ -50,6 +50,8 @@ TEST_CASE_TEMPLATE("CUDA: an embedding's gradient has the bits of the CPU", T, f
     }
   }
   CHECK(wrong_gradient<T>(5001, 2, 7000, 0, false) == "");
+  // More strips of 256 columns than a grid is high.
+  CHECK(wrong_gradient<T>(2, 65536 * 256 + 1, 3, 0, false) == "");
 }
 
 TEST_CASE_TEMPLATE("CUDA: indices of each type", I, std::int64_t, std::int32_t, std::uint8_t) {
