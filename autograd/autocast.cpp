@@ -66,7 +66,15 @@ Autocast::Autocast(std::optional<DType> dtype)
   }
 }
 
-Autocast::~Autocast() { innermost = outer_; }
+// It may end before a scope that was opened after it.
+Autocast::~Autocast() {
+  for (Autocast** link = &innermost; *link != nullptr; link = &(*link)->outer_) {
+    if (*link == this) {
+      *link = outer_;
+      return;
+    }
+  }
+}
 
 std::optional<DType> Autocast::dtype() {
   return innermost != nullptr ? innermost->dtype_ : std::nullopt;

@@ -19,7 +19,8 @@ namespace sinter {
 ///
 /// Parameters and their gradients stay in float32. The 16-bit copy of a trained parameter is made
 /// when a product first takes it and kept by the scope until the parameter changes. float64 is left
-/// alone. A backward pass computes in the types of the forward pass, inside a scope or not.
+/// alone. A backward pass computes in the types of the forward pass, inside a scope or not. A scope
+/// has to end on the thread that it began on.
 class Autocast {
  public:
   /// float16 or bfloat16; none casts nothing, inside another scope too. Throws Error for others.

@@ -88,22 +88,25 @@ const Tensor& Parameter::value() const {
   return state_->value;
 }
 
-void Parameter::set_trainable(bool trainable) {
-  check(present(), "Parameter::set_trainable: the parameter is absent");
-  if (trainable == state_->trainable) {
+void ParameterState::set_trainable(bool on) {
+  if (on == trainable) {
     return;
   }
-  state_->trainable = trainable;
-  if (!trainable) {
-    state_->value.set_leaf(nullptr);
-  } else if (state_->value.defined()) {
-    state_->rebind(state_->value);
+  trainable = on;
+  if (!on) {
+    value.set_leaf(nullptr);
+  } else if (value.defined()) {
+    rebind(value);
     // While it was frozen it had no part in layouts and moves, and its old gradient is stale.
-    Leaf& leaf = *state_->value.leaf();
+    Leaf& leaf = *value.leaf();
     leaf.drop();
-    leaf.grad =
-        state_->flat ? state_->flat->gradients.slice(state_->offset, state_->shape) : Tensor{};
+    leaf.grad = flat ? flat->gradients.slice(offset, shape) : Tensor{};
   }
+}
+
+void Parameter::set_trainable(bool trainable) {
+  check(present(), "Parameter::set_trainable: the parameter is absent");
+  state_->set_trainable(trainable);
 }
 
 std::int64_t numel(const Parameters& parameters) {

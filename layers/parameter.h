@@ -43,6 +43,8 @@ struct ParameterState {
   /// Draws the values: in float64 from (seed, ordinal, element), then rounded, so that they depend
   /// on nothing else.
   void initialise(Generator& generator);
+  /// See Parameter::set_trainable.
+  void set_trainable(bool on);
   /// Makes `tensor` the value; the gradient goes on living in the same leaf.
   void rebind(Tensor tensor);
 
@@ -81,6 +83,8 @@ struct NamedParameter {
 
   const Tensor& value() const { return state->value; }
   Tensor grad() const { return state->value.grad(); }
+  /// torch's requires_grad_(): whether backward computes its gradient and optimizers change it.
+  void set_trainable(bool on) const { state->set_trainable(on); }
 };
 using Parameters = std::vector<NamedParameter>;
 

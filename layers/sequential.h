@@ -38,7 +38,7 @@ class Sequential : public Module {
   Sequential& operator=(Sequential&&) = default;
 
   /// "flatten -> linear(784,256) -> relu(drop_p=0.1) -> linear(256,10)": the names are those of the
-  /// functions; linear's sizes and dropout's p may be positional, every other argument is named
+  /// functions; sizes (and dropout's p) may be positional, every other argument is named
   /// (bias=false, drop_p=0.1). Throws Error that points at the first thing it cannot read.
   static Sequential parse(std::string_view text);
   /// Reads back with parse() where all layers have a text form; layers of a nested Sequential stand

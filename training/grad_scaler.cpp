@@ -37,9 +37,11 @@ void GradScaler::place(Device device) {
 }
 
 Tensor GradScaler::scale(const Tensor& loss) {
-  check(loss.defined() && is_floating(loss.dtype()) && loss.dtype() != DType::float64,
+  check(loss.defined(), "GradScaler: the loss is undefined");
+  check(is_floating(loss.dtype()) && loss.dtype() != DType::float64,
         "GradScaler: expected a loss of type float32, float16 or bfloat16, got ", loss.dtype());
   place(loss.device());
+  is_scaled_ = true;
   unscaled_ = nullptr;  // of a step that ended with an error
   stepped_ = false;
   return cast(loss, DType::float32) * scale_;
@@ -48,6 +50,7 @@ Tensor GradScaler::scale(const Tensor& loss) {
 void GradScaler::unscale(Optimizer& optimizer, double max_norm) {
   check(unscaled_ == nullptr || unscaled_ == &optimizer,
         "GradScaler: it has another optimizer's gradients at hand; give each a scaler of its own");
+  check(is_scaled_, "GradScaler: no loss was scaled since update(); backward takes scale(loss)");
   check(unscaled_ == nullptr,
         "GradScaler: the gradients are divided by the scale already; call update() after step()");
   const ParameterState& first = *optimizer.parameters().front().state;
@@ -59,6 +62,8 @@ void GradScaler::unscale(Optimizer& optimizer, double max_norm) {
 }
 
 void GradScaler::step(Optimizer& optimizer) {
+  check(!stepped_ || unscaled_ == &optimizer,
+        "GradScaler: it has another optimizer's gradients at hand; give each a scaler of its own");
   check(!stepped_, "GradScaler: step() was called already; call update() after it");
   if (unscaled_ != &optimizer) {
     unscale(optimizer);
@@ -83,6 +88,7 @@ void GradScaler::step(Optimizer& optimizer) {
 void GradScaler::update() {
   check(unscaled_ != nullptr, "GradScaler: update() comes after step() or unscale()");
   ops::scale_update(scale_, clean_, skipped_, found_, args_);
+  is_scaled_ = false;
   unscaled_ = nullptr;
   stepped_ = false;
 }

@@ -37,7 +37,8 @@ class GradScaler {
   Tensor scale(const Tensor& loss);
   /// Divides the gradients by the scale, and holds them to `max_norm` as clip_grad_norm() does;
   /// step() does the former by itself. Throws Error where it was done since the last update(), for
-  /// this optimizer or another (each takes a scaler of its own), and unless parameters are float32.
+  /// this optimizer or another (each takes a scaler of its own), where no loss was scaled since,
+  /// and unless parameters are float32.
   void unscale(Optimizer& optimizer, double max_norm = std::numeric_limits<double>::infinity());
   /// optimizer.step(), or nothing but clearing the gradients where one is not finite. Throws Error
   /// where it was done since the last update().
@@ -67,6 +68,7 @@ class GradScaler {
   Tensor found_;                         // int32 []
   std::int64_t known_ = 0;               // of those skipped, such as the optimizer was told of
   const Optimizer* unscaled_ = nullptr;  // whose gradients are
+  bool is_scaled_ = false;               // a loss was, since the last update()
   bool stepped_ = false;
 };
 

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <cstdio>
 #include <numeric>
 #include <utility>
@@ -188,9 +189,15 @@ std::vector<EpochReport> Trainer::fit(const Dataset& data, const FitOptions& opt
         if (scales_) {
           scaler_->settle(optimizer_);
           report.skipped = scaler_->skipped() - skipped_before;
-          if (report.items > 0) {
-            check_loss(report.loss, optimizer_.steps(), optimizer_.lr());
-          }
+          check(report.items == 0 || std::isfinite(report.loss), "Trainer: the loss of all ",
+                loader.batches(),
+                " steps of the epoch overflows float16, which ends at 65504; scale ",
+                "inputs to about 1, or take bfloat16");
+          constexpr double least_scale = 0x1p-24;  // at which float16's gradients are all zeros
+          check(scaler_->scale_factor() >= least_scale,
+                "Trainer: gradients overflow float16 again ",
+                "and again, and the loss scale is down to ", scaler_->scale_factor(),
+                "; look for inputs that are not finite, or take bfloat16");
         }
       }
       ++epochs_done_;

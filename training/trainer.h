@@ -52,8 +52,8 @@ struct FitOptions {
   GradScalerOptions scaler = {};  ///< of the first call with float16
   /// On a device that can, steps are recorded as a graph and replayed (CapturedStep), many at a
   /// time where the data set fits into the device's memory. The same bits come out without, but a
-  /// loss that is not finite is then found before its step has changed anything, and a loss or
-  /// module of one's own may do something else in each step.
+  /// loss that is not finite is then found before its step has changed anything but running
+  /// statistics, and a loss or module of one's own may do something else in each step.
   bool capture = true;
   /// A moving bar on a terminal, and a line for each epoch on standard output.
   bool progress = true;

@@ -1,6 +1,7 @@
 // Autocast: which functions work in which type, where gradients are kept, what becomes of the
 // copies of parameters.
 #include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -178,6 +179,18 @@ TEST_CASE("a copy made while a graph is recorded is not taken outside of it") {
   });
   CHECK(inside.address() != before.address());  // each replay has to make it
   CHECK(product_operand(w).address() != inside.address());
+}
+
+TEST_CASE("scopes may end in any order") {
+  auto outer = std::make_unique<Autocast>(DType::bfloat16);
+  const auto inner = std::make_unique<Autocast>(DType::float16);
+  outer.reset();
+  CHECK(Autocast::dtype() == DType::float16);
+  {
+    const Autocast again(DType::bfloat16);
+    CHECK(Autocast::dtype() == DType::bfloat16);
+  }
+  CHECK(Autocast::dtype() == DType::float16);
 }
 
 TEST_CASE("float64 is left alone, and so is everything outside of a scope") {

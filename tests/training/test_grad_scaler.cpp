@@ -136,7 +136,15 @@ TEST_CASE("what a GradScaler refuses") {
   check_refused([] { GradScaler({.growth_interval = 0}); }, {"growth_interval", "0"});
   check_refused([] { GradScaler({.backoff_factor = 1}); }, {"backoff_factor", "(0, 1)"});
   GradScaler scaler;
+  check_refused([&] { scaler.scale(Tensor{}); }, {"GradScaler", "undefined"});
   check_refused([&] { scaler.update(); }, {"GradScaler", "update()", "after"});
+  {
+    OneWeight model;
+    SGD optimizer(model.net.parameters(), {});
+    Tape tape;
+    tape.backward(sum(model.net(Tensor::full({1, 1}, 1))));
+    check_refused([&] { scaler.step(optimizer); }, {"no loss was scaled", "scale(loss)"});
+  }
   check_refused([&] { scaler.scale(Tensor::full({}, 1, DType::float64)); }, {"float64"});
 }
 
@@ -207,7 +215,21 @@ TEST_CASE("inputs that overflow float16's gradients cost some steps, and trainin
 
 TEST_CASE("inputs that float16 cannot hold are an error, not an endless row of steps left out") {
   check_refused([] { train(Device::cpu(), {.autocast = DType::float16}, 1e6); },
-                {"Trainer", "the loss is", "nan"});
+                {"Trainer", "all 32 steps", "overflows float16", "bfloat16"});
+}
+
+TEST_CASE("an item that is not finite ends a float16 run before all gradients are zeros") {
+  manual_seed(3);
+  Sequential model{Linear{2, 2}};
+  SGD optimizer(model.parameters(), {.lr = 0.1});
+  Tensor inputs = Tensor::full({8, 2}, 1);
+  inputs.data<float>()[0] = NAN;
+  const TensorDataset data{inputs, Tensor::zeros({8}, DType::int64)};
+  Trainer trainer{model, CrossEntropyLoss{}, optimizer};
+  const FitOptions options{
+      .epochs = 100, .batch_size = 4, .autocast = DType::float16, .progress = false};
+  check_refused([&] { trainer.fit(data, options); },
+                {"Trainer", "again and again", "loss scale", "not finite"});
 }
 
 TEST_CASE("CUDA: captured steps in 16-bit types are the eager ones, those left out as well") {
