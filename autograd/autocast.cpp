@@ -101,9 +101,11 @@ Tensor product_operand(const Tensor& x) {
   return Autocast::Copies::find(innermost->copies_, x, *innermost->dtype_);
 }
 
-Tensor in_float32(const Tensor& x) {
-  return x.defined() && Autocast::dtype() && is_narrow(x.dtype()) ? cast(x, DType::float32) : x;
+bool wants_float32(const Tensor& x) {
+  return Autocast::dtype() && x.defined() && is_narrow(x.dtype());
 }
+
+Tensor in_float32(const Tensor& x) { return wants_float32(x) ? cast(x, DType::float32) : x; }
 
 bool is_widened(const Tensor& a, const Tensor& b) {
   return Autocast::dtype() && a.defined() && b.defined() && a.dtype() != b.dtype() &&

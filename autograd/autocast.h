@@ -51,6 +51,8 @@ bool fit_one_product(const Tensor& a, const Tensor& b);
 /// The operand of a product: x without its history, in the type of the scope, if there is one. The
 /// function records x itself, whose gradient has the type of x. Undefined stays so.
 Tensor product_operand(const Tensor& x);
+/// Whether a scope wants x in float32.
+bool wants_float32(const Tensor& x);
 /// x in float32 where a scope wants a 16-bit x so; recorded.
 Tensor in_float32(const Tensor& x);
 /// Whether a and b are of different types, which a scope makes one.

@@ -99,9 +99,10 @@ struct LinearBackward {
   // From the gradient of the product: all three, but for a bias whose gradient is there.
   void all(Backward& b, const Tensor& of_product, bool with_bias) const {
     // Of a float32 result of 16-bit factors, the bias gets all bits.
-    const Tensor dz = cast(of_product, factors);
+    const Tensor narrow = of_product.dtype() == factors ? Tensor{} : cast(of_product, factors);
+    const Tensor& dz = narrow.defined() ? narrow : of_product;
     input(b, dz);
-    parameters(b, dz, with_bias ? of_product : Tensor{});
+    parameters(b, dz, with_bias ? &of_product : nullptr);
   }
 
   void input(Backward& b, const Tensor& dz) const {
@@ -119,9 +120,9 @@ struct LinearBackward {
     });
   }
 
-  // `for_bias`: what its gradient is the sum of, or undefined.
-  void parameters(Backward& b, const Tensor& dz, const Tensor& for_bias) const {
-    const int bias = for_bias.defined() ? 2 : -1;
+  // `for_bias`: what its gradient is the sum of, or null.
+  void parameters(Backward& b, const Tensor& dz, const Tensor* for_bias) const {
+    const int bias = for_bias != nullptr ? 2 : -1;
     // x is kept for a weight that is trained.
     if (grouped && b.needs(1) && b.can_defer(1, bias)) {
       b.defer_weights(1, bias, dz, x);
@@ -131,30 +132,32 @@ struct LinearBackward {
       ops::matmul(dz, b.saved(x).reshape({rows, in}), dw,
                   {.transpose_a = true, .accumulate = accumulate});
     });
-    if (for_bias.defined()) {
+    if (for_bias != nullptr) {
       b.write(2, {out},
-              [&](Tensor& db, bool accumulate) { ops::sum_to(for_bias, db, accumulate); });
+              [&](Tensor& db, bool accumulate) { ops::sum_to(*for_bias, db, accumulate); });
     }
   }
 };
 
-// What a product multiplies, and adds to it.
+// What a product multiplies, and adds to it: outside of a scope the inputs themselves, which are
+// not copied.
 struct LinearOperands {
-  Tensor x;
-  Tensor weight;
-  Tensor bias;  // of the result's type
+  bool is_cast;
+  Tensor copies[3] = {};
+  const Tensor& x;
+  const Tensor& weight;
+  const Tensor& bias;  // of the result's type
   DType result;
 
   // `wide`: with a result in float32.
   LinearOperands(const Tensor& x_in, const Tensor& w, const Tensor& b, bool wide)
-      : x(product_operand(x_in)), weight(product_operand(w)), result(x.dtype()) {
-    if (wide && is_autocast(result)) {
-      result = DType::float32;
-      bias = b.defined() ? cast(b.detach(), result) : b;
-    } else {
-      bias = product_operand(b);
-    }
-  }
+      : is_cast(is_autocast(x_in.dtype())),
+        x(is_cast ? copies[0] = product_operand(x_in) : x_in),
+        weight(is_cast ? copies[1] = product_operand(w) : w),
+        bias(is_cast ? copies[2] = wide && b.defined() ? cast(b.detach(), DType::float32)
+                                                       : product_operand(b)
+                     : b),
+        result(is_cast && wide ? DType::float32 : x.dtype()) {}
 };
 
 // `act` unset: the product and the bias alone. `wide`: where operands are cast, the result is
@@ -250,7 +253,7 @@ Tensor linear_cross_entropy(const Tensor& x, const Tensor& weight, const Tensor&
                        } else {
                          linear.input(b, dz);
                        }
-                       linear.parameters(b, dz, dz);
+                       linear.parameters(b, dz, &dz);
                      });
   }
   return loss;

@@ -31,6 +31,12 @@ void check_labels(const char* who, const Shape& logits, DType dtype, const Tenso
         ": there is no gradient of class weights; detach() them");
 }
 
+template <class Options>
+Options with_float32_weights(Options options) {
+  options.class_weights = in_float32(options.class_weights);
+  return options;
+}
+
 }  // namespace
 
 Tensor scaled_by_grad(const Backward& b, const Tensor& gradient) {
@@ -53,11 +59,11 @@ void check_cross_entropy(const Shape& logits, DType dtype, const Tensor& labels,
         "cross_entropy: label_smoothing must lie in [0, 1], got ", options.label_smoothing);
 }
 
-Tensor cross_entropy(const Tensor& input, const Tensor& labels,
-                     const CrossEntropyOptions& of_options) {
-  const Tensor logits = in_float32(input);
-  CrossEntropyOptions options = of_options;
-  options.class_weights = in_float32(options.class_weights);
+Tensor cross_entropy(const Tensor& logits, const Tensor& labels,
+                     const CrossEntropyOptions& options) {
+  if (wants_float32(logits) || wants_float32(options.class_weights)) {
+    return cross_entropy(in_float32(logits), labels, with_float32_weights(options));
+  }
   check(logits.defined() && logits.rank() == 2 && is_floating(logits.dtype()),
         "cross_entropy: expected logits [rows, classes] of a floating type, got ", logits.dtype(),
         " ", logits.shape());
@@ -74,10 +80,10 @@ Tensor cross_entropy(const Tensor& input, const Tensor& labels,
   return loss;
 }
 
-Tensor nll_loss(const Tensor& input, const Tensor& labels, const NllOptions& of_options) {
-  const Tensor x = in_float32(input);
-  NllOptions options = of_options;
-  options.class_weights = in_float32(options.class_weights);
+Tensor nll_loss(const Tensor& x, const Tensor& labels, const NllOptions& options) {
+  if (wants_float32(x) || wants_float32(options.class_weights)) {
+    return nll_loss(in_float32(x), labels, with_float32_weights(options));
+  }
   check(x.defined() && x.rank() == 2 && is_floating(x.dtype()),
         "nll_loss: expected log-probabilities [rows, classes] of a floating type, got ", x.dtype(),
         " ", x.shape());
