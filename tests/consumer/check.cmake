@@ -22,34 +22,25 @@ function(build_consumer folder)
   endforeach()
 endfunction()
 
-# build_library(FOLDER FLAGS...)
-function(build_library folder)
-  run(${CMAKE_COMMAND} -S ${SOURCE} -B ${folder} -G ${GENERATOR} -DCMAKE_BUILD_TYPE=Release
-    -DCMAKE_CXX_COMPILER=${CXX} -DSINTER_CUDA=OFF -DSINTER_TESTS=OFF -DSINTER_EXAMPLES=OFF ${ARGN})
-  run(${CMAKE_COMMAND} --build ${folder})
-endfunction()
-
-# install_and_use(BUILD): what was built, installed and found there.
-function(install_and_use build)
+# install_and_use(FLAGS...): the library for the CPU, installed and found there. Both kinds of it are
+# built in one folder, from the same objects.
+function(install_and_use)
   file(REMOVE_RECURSE ${WORK}/${CHECK})
-  run(${CMAKE_COMMAND} --install ${build} --prefix ${WORK}/${CHECK}/prefix)
+  run(${CMAKE_COMMAND} -S ${SOURCE} -B ${WORK}/library -G ${GENERATOR} -DCMAKE_BUILD_TYPE=Release
+    -DCMAKE_CXX_COMPILER=${CXX} -DSINTER_CUDA=OFF -DSINTER_TESTS=OFF -DSINTER_EXAMPLES=OFF
+    -DSINTER_WERROR=${WERROR} ${ARGN})
+  run(${CMAKE_COMMAND} --build ${WORK}/library)
+  run(${CMAKE_COMMAND} --install ${WORK}/library --prefix ${WORK}/${CHECK}/prefix)
   build_consumer(${WORK}/${CHECK}/consumer -DCONSUMER_USES=find_package
     -DCMAKE_PREFIX_PATH=${WORK}/${CHECK}/prefix)
 endfunction()
 
 file(MAKE_DIRECTORY ${WORK})
 if(CHECK STREQUAL "installed_static")
-  if(BUILT)
-    run(${CMAKE_COMMAND} --build ${BUILT} --target sinter)  # as old as the headers
-  else()
-    set(BUILT ${WORK}/static)
-    build_library(${BUILT} -DBUILD_SHARED_LIBS=OFF)
-  endif()
-  install_and_use(${BUILT})
+  install_and_use(-DBUILD_SHARED_LIBS=OFF)
 elseif(CHECK STREQUAL "installed_shared")
-  build_library(${WORK}/shared -DBUILD_SHARED_LIBS=ON)
-  install_and_use(${WORK}/shared)
-  run(${STRIP} -o ${WORK}/stripped ${WORK}/shared/libsinter.so)
+  install_and_use(-DBUILD_SHARED_LIBS=ON)
+  run(${STRIP} -o ${WORK}/stripped ${WORK}/library/libsinter.so)
   file(SIZE ${WORK}/stripped bytes)
   message(STATUS "the library, stripped: ${bytes} bytes (at most 3000000)")
   if(bytes GREATER 3000000)

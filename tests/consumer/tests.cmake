@@ -1,13 +1,8 @@
 # Registers what check.cmake does. The consumers never see nvcc: it takes no toolkit to use sinter.
 add_executable(measure consumer/measure.cpp)
 sinter_compile_options(measure)
-# What this tree builds is what is to be installed, if it is the static library for the CPU.
-set(built "")
-if(CMAKE_BUILD_TYPE STREQUAL "Release" AND NOT BUILD_SHARED_LIBS AND NOT SINTER_HAS_CUDA)
-  set(built ${PROJECT_BINARY_DIR})
-endif()
 set(consumer_arguments
-  -DSOURCE=${PROJECT_SOURCE_DIR} -DBUILT=${built}
+  -DSOURCE=${PROJECT_SOURCE_DIR} -DWERROR=${SINTER_WERROR}
   -DWORK=${CMAKE_CURRENT_BINARY_DIR}/consumer -DGENERATOR=${CMAKE_GENERATOR}
   -DCXX=${CMAKE_CXX_COMPILER} -DSTRIP=${CMAKE_STRIP} -DINCLUDE=${SINTER_INCLUDE_DIR}
   -DMEASURE=$<TARGET_FILE:measure>)

@@ -2,6 +2,8 @@
 // columns each; elements of the left one are mostly read where they lie, for one element is
 // multiplied with a whole row of a panel. Which operand of the caller's is the left one is a
 // choice, since c^T = b^T a^T: the one whose packing costs less goes right.
+#include <type_traits>
+
 #include <sinter/kernels/cpu/isa/few_rows.h>
 #include <sinter/kernels/cpu/isa/pack.h>
 #include <sinter/kernels/cpu/isa/path.h>
@@ -107,10 +109,13 @@ void gemm(bool transpose_a, bool transpose_b, std::int64_t m, std::int64_t n, st
   }
   const Operand<T> left = transpose_a ? Operand<T>{a, 1, lda} : Operand<T>{a, lda, 1};
   const Operand<T> right = transpose_b ? Operand<T>{b, ldb, 1} : Operand<T>{b, 1, ldb};
-  const bool is_column = n == 1 && ldc == 1;  // which lies in memory as a row does
-  if (is_column ? few_rows(n, m, k, right, left, Result<T>{c, m, false, accumulate})
-                : few_rows(m, n, k, left, right, Result<T>{c, ldc, false, accumulate})) {
-    return;
+  // Nobody waits for a step in float64 on a few items: these loops would be a tenth of the library.
+  if constexpr (std::is_same_v<T, float>) {
+    const bool is_column = n == 1 && ldc == 1;  // which lies in memory as a row does
+    if (is_column ? few_rows(n, m, k, right, left, Result<T>{c, m, false, accumulate})
+                  : few_rows(m, n, k, left, right, Result<T>{c, ldc, false, accumulate})) {
+      return;
+    }
   }
   if (is_turned<T>(transpose_a, transpose_b, m, n, k)) {
     product(n, m, k, right, left, Result<T>{c, ldc, true, accumulate});
