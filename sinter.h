@@ -29,6 +29,7 @@
 #include <sinter/runtime/build_info.h>
 #include <sinter/runtime/cpu_path.h>
 #include <sinter/runtime/device.h>
+#include <sinter/runtime/durable_file.h>
 #include <sinter/runtime/error.h>
 #include <sinter/runtime/event.h>
 #include <sinter/runtime/generator.h>
@@ -39,6 +40,7 @@
 #include <sinter/runtime/pool.h>
 #include <sinter/runtime/tensor.h>
 #include <sinter/training/captured_step.h>
+#include <sinter/training/checkpoint.h>
 #include <sinter/training/clip.h>
 #include <sinter/training/dataset.h>
 #include <sinter/training/grad_scaler.h>
@@ -48,4 +50,5 @@
 #include <sinter/training/optimizers.h>
 #include <sinter/training/rule_optimizers.h>
 #include <sinter/training/schedules.h>
+#include <sinter/training/state.h>
 #include <sinter/training/trainer.h>

@@ -3,12 +3,12 @@
 #include <cstring>
 #include <fstream>
 #include <system_error>
-#include <unistd.h>
 #include <vector>
 
 #include <nlohmann/json.hpp>
 
 #include <sinter/layers/safetensors.h>
+#include <sinter/runtime/durable_file.h>
 #include <sinter/runtime/paths.h>
 
 namespace sinter {
@@ -169,22 +169,16 @@ class FileReader {
 TensorFile read_safetensors(const std::filesystem::path& path) { return FileReader(path).read(); }
 
 void write_safetensors(const std::filesystem::path& path, const TensorFile& file) {
-  std::error_code unresolved;
-  // A link is followed, or renaming would replace it instead of what it points to.
-  const std::filesystem::path resolved = std::filesystem::weakly_canonical(path, unresolved);
-  const std::filesystem::path absolute = unresolved ? full_path(path) : resolved;
-  check(!std::filesystem::exists(absolute) || std::filesystem::is_regular_file(absolute),
-        "cannot write ", absolute.string(), ": it is there and no regular file");
+  DurableFile out(path);
+  const std::string place = out.path().string();
   Json header = Json::object();
   if (!file.metadata.empty()) {
     header["__metadata__"] = file.metadata;
   }
   std::uint64_t at = 0;
   for (const auto& [name, tensor] : file.tensors) {
-    check(name != "__metadata__", "cannot write ", absolute.string(),
-          ": no tensor can be named __metadata__");
-    check(tensor.defined(), "cannot write ", absolute.string(), ": tensor \"", name,
-          "\" is undefined");
+    check(name != "__metadata__", "cannot write ", place, ": no tensor can be named __metadata__");
+    check(tensor.defined(), "cannot write ", place, ": tensor \"", name, "\" is undefined");
     const std::uint64_t end = at + tensor.bytes();
     const auto sizes = tensor.shape().sizes();
     header[name] = {{"dtype", type_name(tensor.dtype())},
@@ -196,37 +190,18 @@ void write_safetensors(const std::filesystem::path& path, const TensorFile& file
   try {
     text = header.dump();
   } catch (const Json::exception& failure) {
-    throw Error(sinter::text("cannot write ", absolute.string(),
-                             ": a name or metadata is not UTF-8 (", failure.what(), ")"));
+    throw Error(sinter::text("cannot write ", place, ": a name or metadata is not UTF-8 (",
+                             failure.what(), ")"));
   }
   text.resize((text.size() + 7) / 8 * 8, ' ');  // data starts aligned
-  std::filesystem::path temporary = absolute;
-  temporary += ".tmp" + std::to_string(::getpid());
-  {
-    std::ofstream out(temporary, std::ios::binary);
-    const std::uint64_t length = text.size();
-    out.write(reinterpret_cast<const char*>(&length), 8);
-    out.write(text.data(), static_cast<std::streamsize>(length));
-    for (const auto& [name, tensor] : file.tensors) {
-      const Tensor host = tensor.detach().to(Device::cpu());
-      out.write(reinterpret_cast<const char*>(host.address()),
-                static_cast<std::streamsize>(host.bytes()));
-    }
-    out.close();
-    if (!out.good()) {
-      std::error_code ignored;
-      std::filesystem::remove(temporary, ignored);
-      throw Error(sinter::text("cannot write ", absolute.string(),
-                               ": is the folder there, writable, and the disk not full?"));
-    }
+  const std::uint64_t length = text.size();
+  out.write(&length, sizeof length);
+  out.write(text.data(), text.size());
+  for (const auto& [name, tensor] : file.tensors) {
+    const Tensor host = tensor.detach().to(Device::cpu());
+    out.write(host.address(), host.bytes());
   }
-  std::error_code failure;
-  std::filesystem::rename(temporary, absolute, failure);
-  if (failure) {
-    std::error_code ignored;
-    std::filesystem::remove(temporary, ignored);
-    throw Error(sinter::text("cannot write ", absolute.string(), ": ", failure.message()));
-  }
+  out.commit();
 }
 
 }  // namespace sinter

@@ -18,7 +18,8 @@ struct TensorFile {
 /// is taken for it; Error names the file's absolute path, what was expected and what was found.
 TensorFile read_safetensors(const std::filesystem::path& path);
 
-/// Writes the file under a temporary name and renames it, so that `path` is never half written.
+/// Writes the file under a temporary name, brings it to the disk and renames it, so that `path` is
+/// never half written: see DurableFile.
 void write_safetensors(const std::filesystem::path& path, const TensorFile& file);
 
 }  // namespace sinter

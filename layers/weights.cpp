@@ -40,22 +40,22 @@ std::vector<Place> places_of(Module& model) {
 
 }  // namespace
 
-void save_weights(Module& model, const std::filesystem::path& path) {
-  TensorFile file;
+std::map<std::string, Tensor> state_dict(Module& model) {
+  std::map<std::string, Tensor> out;
   for (const Place& place : places_of(model)) {
-    file.tensors[place.name] = place.value;
+    out[place.name] = place.value;
   }
-  write_safetensors(path, file);
+  return out;
 }
 
-void load_weights(Module& model, const std::filesystem::path& path) {
-  TensorFile file = read_safetensors(path);
+void check_state_dict(Module& model, const std::map<std::string, Tensor>& tensors,
+                      const std::string& source) {
   const std::vector<Place> places = places_of(model);
   std::string missing;
   std::string different;
   for (const Place& place : places) {
-    const auto found = file.tensors.find(place.name);
-    if (found == file.tensors.end()) {
+    const auto found = tensors.find(place.name);
+    if (found == tensors.end()) {
       missing += " " + place.name;
     } else if (!place.takes(found->second)) {
       different +=
@@ -64,20 +64,53 @@ void load_weights(Module& model, const std::filesystem::path& path) {
     }
   }
   std::string unexpected;
-  for (const auto& [name, tensor] : file.tensors) {
+  for (const auto& [name, tensor] : tensors) {
     const bool known =
         std::ranges::any_of(places, [&name](const Place& place) { return place.name == name; });
     unexpected += known ? "" : " " + name;
   }
-  check(missing.empty() && different.empty() && unexpected.empty(), "weights file ",
-        full_path(path).string(),
+  check(missing.empty() && different.empty() && unexpected.empty(), source,
         " is for another model:", missing.empty() ? "" : " missing:" + missing + ";",
         unexpected.empty() ? "" : " unexpected:" + unexpected + ";",
         different.empty() ? "" : " different:" + different + ";");
-  for (const Place& place : places) {
+}
+
+void load_state_dict(Module& model, const std::map<std::string, Tensor>& tensors,
+                     const std::string& source) {
+  check_state_dict(model, tensors, source);
+  for (const Place& place : places_of(model)) {
     Tensor value = place.value;
-    value.copy_from(file.tensors.at(place.name).to(value.dtype()));
+    value.copy_from(tensors.at(place.name).to(value.dtype()));
   }
+}
+
+void save_weights(Module& model, const std::filesystem::path& path) {
+  write_safetensors(path, {state_dict(model), {}});
+}
+
+void load_weights(Module& model, const std::filesystem::path& path) {
+  const TensorFile file = read_safetensors(path);
+  const std::string name = full_path(path).string();
+  if (is_checkpoint(file)) {
+    load_state_dict(model, model_tensors(file), "checkpoint " + name);
+  } else {
+    load_state_dict(model, file.tensors, "weights file " + name);
+  }
+}
+
+bool is_checkpoint(const TensorFile& file) {
+  const auto format = file.metadata.find("format");
+  return format != file.metadata.end() && format->second == checkpoint_format;
+}
+
+std::map<std::string, Tensor> model_tensors(const TensorFile& checkpoint) {
+  std::map<std::string, Tensor> out;
+  for (const auto& [name, tensor] : checkpoint.tensors) {
+    if (name.starts_with(model_prefix)) {
+      out[name.substr(model_prefix.size())] = tensor;
+    }
+  }
+  return out;
 }
 
 }  // namespace sinter

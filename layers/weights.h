@@ -2,8 +2,12 @@
 #pragma once
 
 #include <filesystem>
+#include <map>
+#include <string>
+#include <string_view>
 
 #include <sinter/layers/module.h>
+#include <sinter/layers/safetensors.h>
 
 namespace sinter {
 
@@ -12,8 +16,27 @@ namespace sinter {
 /// them.
 void save_weights(Module& model, const std::filesystem::path& path);
 
-/// Reads them back. Throws Error, and changes nothing, where names are missing or unexpected or
-/// shapes or types differ (a buffer takes any floating type); it lists all of them.
+/// Reads them back, from such a file or from a checkpoint. Throws Error, and changes nothing, where
+/// names are missing or unexpected or shapes or types differ (a buffer takes any floating type); it
+/// lists all of them.
 void load_weights(Module& model, const std::filesystem::path& path);
+
+/// All parameters and buffers under the same names; the tensors share the model's elements.
+std::map<std::string, Tensor> state_dict(Module& model);
+/// Copies such tensors into the model. Throws Error, and changes nothing, as load_weights() does;
+/// the sentence begins with `source`.
+void load_state_dict(Module& model, const std::map<std::string, Tensor>& tensors,
+                     const std::string& source = "state dict");
+/// Throws what load_state_dict() would.
+void check_state_dict(Module& model, const std::map<std::string, Tensor>& tensors,
+                      const std::string& source = "state dict");
+
+/// The metadata "format" of a file that save_checkpoint() wrote, and what the names of the model's
+/// tensors begin with there.
+inline constexpr std::string_view checkpoint_format = "sinter checkpoint";
+inline constexpr std::string_view model_prefix = "model.";
+bool is_checkpoint(const TensorFile& file);
+/// Those tensors, under the model's names.
+std::map<std::string, Tensor> model_tensors(const TensorFile& checkpoint);
 
 }  // namespace sinter

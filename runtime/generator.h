@@ -35,6 +35,8 @@ class Generator {
   }
   /// The ordinal under which the next parameter's initial values are drawn.
   std::uint32_t take_parameter() { return next_parameter_++; }
+  std::uint32_t next_parameter() const { return next_parameter_; }
+  void set_next_parameter(std::uint32_t ordinal) { next_parameter_ = ordinal; }
 
  private:
   std::uint64_t seed_;

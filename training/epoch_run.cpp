@@ -1,14 +1,17 @@
 #include <cmath>
 #include <utility>
 
-#include <sinter/runtime/error.h>
+#include <sinter/training/checkpoint.h>
 #include <sinter/training/epoch_run.h>
 
 namespace sinter {
 
 void check_loss(double loss, std::int64_t step, double lr) {
-  check(std::isfinite(loss), "Trainer: the loss is ", loss, " at step ", step,
-        " with learning rate ", lr, "; a smaller rate, or inputs scaled to about 1, usually help");
+  if (!std::isfinite(loss)) {
+    throw NonFiniteError(text("Trainer: the loss is ", loss, " at step ", step,
+                              " with learning rate ", lr,
+                              "; a smaller rate, or inputs scaled to about 1, usually help"));
+  }
 }
 
 void EpochRun::look_at(double loss, std::int64_t step, double lr) const {
@@ -18,31 +21,31 @@ void EpochRun::look_at(double loss, std::int64_t step, double lr) const {
 }
 
 void EpochRun::count(double loss, std::int64_t items) {
-  items_ += items;
+  sums_.items += items;
   if (std::isfinite(loss)) {
-    weighted_ += loss * static_cast<double>(items);
+    sums_.loss += loss * static_cast<double>(items);
   } else {
-    overflowed_ += items;
+    sums_.overflowed += items;
   }
 }
 
 std::vector<double> EpochRun::lrs(std::int64_t steps) const {
   std::vector<double> out;
   for (std::int64_t ahead = 0; ahead < steps; ++ahead) {
-    out.push_back(lr_at_(step_ + ahead));
+    out.push_back(lr_at_(first_step_ + batch_ + ahead));
   }
   return out;
 }
 
 void EpochRun::add(double loss, std::int64_t items) {
   count(loss, items);
-  ++step_;
+  ++batch_;
   ++read_;
-  bar_.update(items_, this->loss());
+  bar_.update(sums_.items, this->loss());
 }
 
 void EpochRun::add(const Tensor& losses, std::int64_t items_each, std::vector<double> lrs) {
-  step_ += losses.numel();
+  batch_ += losses.numel();
   waiting_.push_back({losses, items_each, std::move(lrs)});
 }
 
@@ -55,7 +58,7 @@ void EpochRun::read() {
       look_at(losses[i], ++read_, waiting.lrs[i]);
       count(losses[i], waiting.items_each);
     }
-    bar_.update(items_, loss());
+    bar_.update(sums_.items, loss());
   }
   last_read_ = Clock::now();
 }

@@ -2,6 +2,7 @@
 #include <cstring>
 
 #include <sinter/autograd/functions.h>
+#include <sinter/layers/text_form.h>
 #include <sinter/runtime/graph.h>
 #include <sinter/training/clip.h>
 #include <sinter/training/grad_scaler.h>
@@ -34,6 +35,24 @@ void GradScaler::place(Device device) {
       *state = state->to(device);
     }
   }
+}
+
+void GradScaler::visit_state(StateVisitor& visitor) {
+  if (!scale_.defined()) {
+    place(Device::cpu());  // the first loss takes it along
+  }
+  visitor.tensor("scale", scale_);
+  visitor.tensor("clean", clean_);
+  visitor.tensor("skipped", skipped_);
+  visitor.number("known", known_, 0);
+}
+
+std::string GradScaler::text() const {
+  return TextForm("GradScaler")
+      .argument("growth_factor", args_.growth_factor)
+      .argument("backoff_factor", args_.backoff_factor)
+      .argument("growth_interval", args_.growth_interval)
+      .str();
 }
 
 Tensor GradScaler::scale(const Tensor& loss) {

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <limits>
+#include <string>
 #include <vector>
 
 #include <sinter/kernels/ops.h>
@@ -26,7 +27,7 @@ struct GradScalerOptions {
 ///
 /// Scale and counts are on the parameters' device, so a captured graph can hold all three. An
 /// optimizer's own count, on which Adam's corrections depend, leaves out what was left out.
-class GradScaler {
+class GradScaler : public Stateful {
  public:
   /// Throws Error for options out of range.
   explicit GradScaler(const GradScalerOptions& options = {});
@@ -57,6 +58,10 @@ class GradScaler {
   bool is_placed() const { return scale_.defined(); }
   /// What a recorded step writes to: scale and counts.
   std::vector<Tensor> state() const { return {scale_, clean_, skipped_, found_}; }
+  /// Scale and counts, as they are between update() and scale(). After settle(), where steps are
+  /// replayed.
+  void visit_state(StateVisitor& visitor) override;
+  std::string text() const override;
 
  private:
   void place(Device device);

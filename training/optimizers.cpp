@@ -249,8 +249,8 @@ bool Optimizer::step_deferred() {
 void Optimizer::update_linears(const std::vector<Tensor>&, const std::vector<Tensor>&,
                                std::vector<Tensor>&, std::vector<Tensor>&, std::vector<Tensor>&,
                                std::vector<Tensor>&) {
-  throw Error(
-      text(name_, ": it says that it updates Linears without their gradients, and does not"));
+  throw Error(sinter::text(
+      name_, ": it says that it updates Linears without their gradients, and does not"));
 }
 
 void Optimizer::step() {

@@ -14,14 +14,14 @@
 #include <sinter/kernels/math/optimizers.h>
 #include <sinter/kernels/ops.h>
 #include <sinter/layers/parameter.h>
+#include <sinter/training/state.h>
 
 namespace sinter {
 
 /// Changes parameters by their gradients. It holds on to the model's parameters, which may move to
 /// another device or type in between; its own state follows.
-class Optimizer {
+class Optimizer : public Stateful {
  public:
-  virtual ~Optimizer() = default;
   Optimizer(const Optimizer&) = delete;  // two would share their state
   Optimizer& operator=(const Optimizer&) = delete;
 
@@ -50,6 +50,10 @@ class Optimizer {
   const Parameters& parameters() const { return parameters_; }
   /// Momentum and the like, each laid out as the parameters are; undefined before the first step.
   const std::vector<Tensor>& state() const { return state_; }
+  /// Rate, steps, and the state of each parameter, by its name.
+  void visit_state(StateVisitor& visitor) override;
+  /// "Adam(beta1=0.9, ...)", all options but the rate; one of your own may say just its name.
+  std::string text() const override { return name_; }
 
  protected:
   /// `state_count` tensors of state for each parameter, zero at first. All parameters must have one
@@ -114,6 +118,7 @@ class SGD : public Optimizer {
  public:
   /// Throws Error for options out of range; nesterov needs momentum and no dampening.
   explicit SGD(Parameters parameters, const SGDOptions& options = {});
+  std::string text() const override;
 
  private:
   void update(Tensor& values, const Tensor& gradients, std::vector<Tensor>& state) override;
@@ -143,6 +148,7 @@ class Adam : public Optimizer {
  public:
   /// Throws Error for options out of range.
   explicit Adam(Parameters parameters, const AdamOptions& options = {});
+  std::string text() const override;
 
  protected:
   Adam(std::string name, Parameters parameters, const AdamOptions& options);

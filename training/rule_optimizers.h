@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include <sinter/training/optimizers.h>
@@ -22,6 +23,7 @@ class RMSprop : public Optimizer {
  public:
   /// Throws Error for options out of range.
   explicit RMSprop(Parameters parameters, const RMSpropOptions& options = {});
+  std::string text() const override;
 
  private:
   void update(Tensor& values, const Tensor& gradients, std::vector<Tensor>& state) override;
@@ -44,6 +46,7 @@ class Adagrad : public Optimizer {
  public:
   /// Throws Error for options out of range.
   explicit Adagrad(Parameters parameters, const AdagradOptions& options = {});
+  std::string text() const override;
 
  private:
   void update(Tensor& values, const Tensor& gradients, std::vector<Tensor>& state) override;
@@ -66,6 +69,7 @@ class NAdam : public Optimizer {
  public:
   /// Throws Error for options out of range.
   explicit NAdam(Parameters parameters, const NAdamOptions& options = {});
+  std::string text() const override;
 
  private:
   void update(Tensor& values, const Tensor& gradients, std::vector<Tensor>& state) override;
@@ -91,6 +95,7 @@ class RAdam : public Optimizer {
  public:
   /// Throws Error for options out of range.
   explicit RAdam(Parameters parameters, const RAdamOptions& options = {});
+  std::string text() const override;
 
  private:
   void update(Tensor& values, const Tensor& gradients, std::vector<Tensor>& state) override;

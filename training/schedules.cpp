@@ -3,6 +3,7 @@
 #include <numbers>
 #include <utility>
 
+#include <sinter/layers/text_form.h>
 #include <sinter/runtime/error.h>
 #include <sinter/training/schedules.h>
 
@@ -169,6 +170,25 @@ bool ReduceOnPlateau::is_better(double metric) const {
   }
   const double margin = options_.threshold * (options_.relative ? best_ : 1.0);
   return options_.maximise ? metric > best_ + margin : metric < best_ - margin;
+}
+
+void ReduceOnPlateau::visit_state(StateVisitor& visitor) {
+  visitor.number("best", best_);
+  visitor.number("bad", bad_, 0);
+  visitor.number("cooling", cooling_, 0);
+}
+
+std::string ReduceOnPlateau::text() const {
+  return TextForm("ReduceOnPlateau")
+      .argument("maximise", options_.maximise)
+      .argument("factor", options_.factor)
+      .argument("patience", options_.patience)
+      .argument("threshold", options_.threshold)
+      .argument("relative", options_.relative)
+      .argument("cooldown", options_.cooldown)
+      .argument("min_lr", options_.min_lr)
+      .argument("eps", options_.eps)
+      .str();
 }
 
 void ReduceOnPlateau::step(double metric) {

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <limits>
+#include <string>
 #include <vector>
 
 #include <sinter/training/optimizers.h>
@@ -79,19 +80,23 @@ struct ReduceOnPlateauOptions {
 };
 
 /// Lowers the rate where a metric stops getting better: torch's ReduceLROnPlateau. It takes the
-/// place of a FitOptions::schedule, which would set the rate anew in each step.
+/// place of a FitOptions::schedule, which would set the rate anew in each step. Checkpoints hold it
+/// as one of FitOptions::parts.
 ///
 ///     ReduceOnPlateau plateau(optimizer, {.patience = 2});
 ///     trainer.fit(data, {.validation = &unseen, .on_epoch = [&](const EpochReport& report) {
 ///       plateau.step(report.validation->loss);
 ///       return true;
 ///     }});
-class ReduceOnPlateau {
+class ReduceOnPlateau : public Stateful {
  public:
   /// The optimizer must outlive it. Throws Error for options out of range.
   explicit ReduceOnPlateau(Optimizer& optimizer, const ReduceOnPlateauOptions& options = {});
   /// The metric of an epoch. NaN is no better than any.
   void step(double metric);
+  /// What it remembers of the metrics; the rate is the optimizer's.
+  void visit_state(StateVisitor& visitor) override;
+  std::string text() const override;
 
  private:
   bool is_better(double metric) const;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <functional>
 #include <optional>
 #include <span>
@@ -9,6 +10,7 @@
 
 #include <sinter/layers/module.h>
 #include <sinter/training/captured_step.h>
+#include <sinter/training/checkpoint.h>
 #include <sinter/training/dataset.h>
 #include <sinter/training/grad_scaler.h>
 #include <sinter/training/loader.h>
@@ -33,6 +35,12 @@ struct EpochReport {
   double seconds = 0.0;  ///< of training, without validation
   std::optional<Evaluation> validation;
   std::int64_t skipped = 0;  ///< steps left out since gradients overflowed: float16 only
+  /// Times that a loss which was not finite sent the run back to a checkpoint, since the last
+  /// report.
+  std::int64_t roll_backs = 0;
+  /// The signal that ended the run in this epoch, with a checkpoint, else 0. The epoch may not be
+  /// complete then: `items` says how much of it was trained on, and there is no validation.
+  int stopped_by = 0;
 };
 
 struct FitOptions {
@@ -55,9 +63,18 @@ struct FitOptions {
   /// loss that is not finite is then found before its step has changed anything but running
   /// statistics, and a loss or module of one's own may do something else in each step.
   bool capture = true;
+  /// Checkpoints are written, to go on from; none by default.
+  std::optional<CheckpointOptions> checkpoint = std::nullopt;
+  /// A checkpoint from which the run goes on, with the bits and reports of one that was never
+  /// stopped, given the same data set, model and options. Seed and rates are those of the file;
+  /// `epochs`, that counts those before, may be more than it was. Where it stopped at the end, the
+  /// reports come back and nothing is done.
+  std::filesystem::path resume = {};
+  /// What else checkpoints of this run hold, as a ReduceOnPlateau: {{"plateau", &plateau}}.
+  CheckpointParts parts = {};
   /// A moving bar on a terminal, and a line for each epoch on standard output.
   bool progress = true;
-  /// Called after each epoch; false ends the run.
+  /// Called after each epoch, before its checkpoint; false ends the run.
   std::function<bool(const EpochReport&)> on_epoch = nullptr;
 };
 
@@ -67,17 +84,24 @@ class Trainer {
  public:
   Trainer(Module& model, Loss loss, Optimizer& optimizer);
 
-  /// A report for each epoch. Throws Error where the loss is no longer finite, naming step and
-  /// learning rate (with float16: where that was so in all steps of an epoch), and whatever data
-  /// set, model and loss throw.
+  /// A report for each epoch. Throws NonFiniteError where the loss is no longer finite, naming
+  /// step, learning rate and the last checkpoint (with float16: Error, where that was so in all
+  /// steps of an epoch), and whatever data set, model and loss throw.
   std::vector<EpochReport> fit(const Dataset& data, const FitOptions& options = {});
   /// Mean loss, and accuracy where the targets are class labels, in eval mode.
   Evaluation evaluate(const Dataset& data, std::int64_t batch_size = 1000);
 
  private:
-  /// The steps of an epoch.
-  void run_eagerly(EpochRun& run, DataLoader& loader);
-  void run_captured(EpochRun& run, DataLoader& loader, const Dataset* resident);
+  /// What a call of fit works with.
+  struct Fit;
+  /// An epoch, or the rest of one, and its report. False: the run ends here.
+  bool run_epoch(Fit& fit);
+  /// The steps of an epoch. False: a signal ends the run.
+  bool run_eagerly(Fit& fit, EpochRun& run);
+  bool run_captured(Fit& fit, EpochRun& run);
+  /// After some steps: writes the checkpoint that is due. Whether a signal ends the run.
+  bool stops(Fit& fit, EpochRun& run);
+  void roll_back(Fit& fit, const NonFiniteError& error);
   Device device();
 
   Module& model_;

@@ -1,6 +1,7 @@
 // Trains a small network on MNIST or Fashion-MNIST and reports its accuracy on the test images.
 #include <algorithm>
 #include <chrono>
+#include <csignal>
 #include <cstdint>
 #include <cstdio>
 #include <exception>
@@ -34,6 +35,9 @@ struct Settings {
   std::uint64_t seed = 7;
   std::int64_t train_items = 0;  // 0: all
   std::string save;
+  std::string resume;
+  std::int64_t keep = 1;
+  std::string weights;
   std::string json;
   bool no_progress = false;
 };
@@ -66,7 +70,19 @@ void add_options(CLI::App& app, Settings& s) {
   app.add_option("--train-items", s.train_items, "Train on the first N images only (0: all)")
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
-  app.add_option("--save", s.save, "Write the weights to this safetensors file");
+  app.add_option(
+      "--save", s.save,
+      "Write a checkpoint to this file after each epoch, and when Ctrl-C or SIGTERM ends "
+      "the run (exit code 130 or 143)");
+  app.add_option("--resume", s.resume,
+                 "Go on from this checkpoint, as if the run had never stopped; the other flags as "
+                 "they were, --epochs may be more; with --save it writes checkpoints too");
+  app.add_option("--keep", s.keep,
+                 "Keep the last N checkpoints: FILE, FILE's name with .1, .2, ...")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  app.add_option("--weights", s.weights,
+                 "Write the trained weights alone to this safetensors file");
   app.add_option("--json", s.json, "Write settings and results to this file");
   app.add_flag("--no-progress", s.no_progress, "No moving bar and no line for each epoch");
 }
@@ -107,7 +123,8 @@ void write_json(const Settings& s, const std::string& data, Device device, doubl
   check(file.good(), "cannot write ", full_path(s.json).string());
 }
 
-void run(const Settings& s) {
+// The exit code.
+int run(const Settings& s) {
   Sequential model = Sequential::parse(s.model);
   const DeviceChoice choice =
       s.device == "auto" ? best_device() : DeviceChoice{Device::parse(s.device), "asked for"};
@@ -128,28 +145,46 @@ void run(const Settings& s) {
   const auto optimizer = make_optimizer(s, model.parameters());
   Trainer trainer{model, CrossEntropyLoss{}, *optimizer};
   const auto start = std::chrono::steady_clock::now();
-  const auto reports = trainer.fit(data.train, {.epochs = s.epochs,
-                                                .batch_size = s.batch_size,
-                                                .schedule = cosine(0.1),
-                                                .autocast = s.autocast,
-                                                .progress = !s.no_progress});
+  FitOptions options{.epochs = s.epochs,
+                     .batch_size = s.batch_size,
+                     .schedule = cosine(0.1),
+                     .autocast = s.autocast,
+                     .resume = s.resume,
+                     .progress = !s.no_progress};
+  if (!s.save.empty()) {
+    options.checkpoint = CheckpointOptions{.path = s.save, .keep = s.keep};
+  }
+  const auto reports = trainer.fit(data.train, options);
+  if (!reports.empty() && reports.back().stopped_by != 0) {
+    const int signal = reports.back().stopped_by;
+    std::printf("stopped by %s in epoch %lld; go on with --resume %s\n",
+                signal == SIGINT ? "Ctrl-C" : "SIGTERM",
+                static_cast<long long>(reports.back().epoch), s.save.c_str());
+    return 128 + signal;  // as a shell says it
+  }
   const double seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   const Evaluation test = trainer.evaluate(data.test);
 
-  const double images = static_cast<double>(data.train.size()) * static_cast<double>(s.epochs);
+  double images = 0, epoch_seconds = 0;  // of the whole run, where this is the rest of one
+  for (const EpochReport& report : reports) {
+    images += static_cast<double>(report.items);
+    epoch_seconds += report.seconds;
+  }
   std::printf("test accuracy %.1f%% (%lld images), %lld epochs, %.1f s, %.0f images/s, device %s\n",
               100 * *test.accuracy, static_cast<long long>(test.items),
-              static_cast<long long>(s.epochs), seconds, seconds > 0 ? images / seconds : 0.0,
+              static_cast<long long>(s.epochs), seconds,
+              epoch_seconds > 0 ? images / epoch_seconds : 0.0,
               choice.device.type == DeviceType::cpu ? "cpu" : choice.device.str().c_str());
   std::fflush(stdout);
   // After the result is out: a full disk must not cost it.
-  if (!s.save.empty()) {
-    save_weights(model, s.save);
+  if (!s.weights.empty()) {
+    save_weights(model, s.weights);
   }
   if (!s.json.empty()) {
     write_json(s, data.name, choice.device, seconds, reports, test);
   }
+  return 0;
 }
 
 }  // namespace
@@ -162,10 +197,9 @@ int main(int argc, char** argv) {
   add_options(app, settings);
   CLI11_PARSE(app, argc, argv);
   try {
-    run(settings);
+    return run(settings);
   } catch (const std::exception& error) {
     std::fprintf(stderr, "mnist: %s\n", error.what());
     return 1;
   }
-  return 0;
 }

@@ -21,7 +21,7 @@ using Public = std::tuple<
     // runtime
     Tensor*, Shape*, DType*, float16*, bfloat16*, Storage*, TapeSlot*, Leaf*, Device*, DeviceType*,
     DeviceChoice*, Error*, Generator*, DropoutCall*, PoolStats*, CpuPath*,
-    Event*, Graph*,
+    Event*, Graph*, DurableFile*,
     // kernels
     MatmulPrecision*,
     // autograd
@@ -45,7 +45,8 @@ using Public = std::tuple<
     AdagradOptions*, NAdam*, NAdamOptions*, RAdam*, RAdamOptions*, Dataset*, Batch*, Subset*, TensorDataset*,
     InMemoryDataset*, InMemoryOptions*, DataLoader*, LoaderOptions*, datasets::Mnist*,
     datasets::MnistOptions*, CapturedStep*, GradScaler*, GradScalerOptions*, TrainingTime*, SchedulePer*,
-    OneCycleOptions*, ReduceOnPlateauOptions*, ReduceOnPlateau*, Trainer*, FitOptions*, EpochReport*, Evaluation*>;
+    OneCycleOptions*, ReduceOnPlateauOptions*, ReduceOnPlateau*, Trainer*, FitOptions*, EpochReport*, Evaluation*,
+    Stateful*, StateVisitor*, LoopPosition*, BestBy*, CheckpointOptions*, NonFiniteError*>;
 // clang-format on
 static_assert(std::tuple_size_v<Public> > 60);
 
@@ -54,7 +55,8 @@ const std::set<std::string> internal{
     "Backend",         "FakeDeviceCounts",  "CaptureScope", "PoolLease",
     "PendingGradient", "DeferredGradients", "EpochRun",     "LayerArgument",
     "LayerCall",       "ProgressBar",       "Table",        "Taker",
-    "TextForm",        "AffineParameters"};
+    "TextForm",        "AffineParameters",  "Checkpointer", "StopSignals",
+    "FitState",        "EpochSums"};
 
 std::string read(const std::filesystem::path& path) {
   std::ifstream in(path);
