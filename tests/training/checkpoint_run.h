@@ -62,6 +62,7 @@ struct SmallRun {
     for (const auto& [name, tensor] : state_dict(*model)) {
       add_tensor(tensor);
     }
+    optimizer->skip_step();  // before the first step it may have no state yet, which is zeros
     for (const Tensor& tensor : optimizer->state()) {
       add_tensor(tensor);
     }
