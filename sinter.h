@@ -1,6 +1,7 @@
 // Everything a program needs: tensors, autograd, layers, training.
 #pragma once
 
+#include <sinter/autograd/anomaly.h>
 #include <sinter/autograd/autocast.h>
 #include <sinter/autograd/function.h>
 #include <sinter/autograd/functions.h>

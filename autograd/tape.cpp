@@ -2,6 +2,7 @@
 #include <atomic>
 #include <utility>
 
+#include <sinter/autograd/anomaly.h>
 #include <sinter/autograd/autocast.h>
 #include <sinter/autograd/deferred.h>
 #include <sinter/autograd/function.h>
@@ -118,6 +119,7 @@ void Tape::run(const Tensor& value, const Tensor& gradient) {
   check(value.slot().version == value.version(),
         "Tape::backward: the value was written to in place since it was recorded");
   done_ = true;
+  const detail::BackwardInAnomaly place;
   const NoTape suspended;
   const Autocast none(std::nullopt);
   const auto last = static_cast<std::size_t>(value.slot().index);
@@ -129,6 +131,7 @@ void Tape::run(const Tensor& value, const Tensor& gradient) {
       Node& node = nodes_[i];
       Tensor incoming = std::exchange(node.gradient, {});
       if ((incoming.defined() || i == last) && node.backward) {
+        place.enter(node.name, node.layer);
         Backward context(*this, node, std::move(incoming));
         node.backward(context);
       }
@@ -220,6 +223,9 @@ void Recording::finish(Tensor& output, std::function<void(Backward&)> backward,
   node_.backward = std::move(backward);
   node_.kind = {output.shape(), output.dtype(), output.device()};
   node_.pass = std::move(pass);
+  if (DetectAnomaly::is_on()) {
+    node_.layer = detail::check_recorded(node_.name, output);
+  }
   for (const Tape::Edge& edge : node_.inputs) {
     if (edge.node >= 0) {
       ++tape_->nodes_[static_cast<std::size_t>(edge.node)].uses;
@@ -275,7 +281,7 @@ const Tensor& Saved::get(const std::string& who) const {
 
 const Pass* Backward::pass_below(int input) const {
   const Tape::Edge& edge = node_.inputs[static_cast<std::size_t>(input)];
-  if (edge.node < 0) {
+  if (edge.node < 0 || DetectAnomaly::is_on()) {  // which tells one function from the other
     return nullptr;
   }
   const Tape::Node& below = tape_.nodes_[static_cast<std::size_t>(edge.node)];
@@ -295,7 +301,7 @@ bool Backward::can_defer(int weight, int bias) const {
     return input < 0 || !needs(input) ||
            node_.inputs[static_cast<std::size_t>(input)].leaf != nullptr;
   };
-  return is_leaf_or_unwanted(weight) && is_leaf_or_unwanted(bias);
+  return is_leaf_or_unwanted(weight) && is_leaf_or_unwanted(bias) && !DetectAnomaly::is_on();
 }
 
 void Backward::defer_weights(int weight, int bias, const Tensor& dy, const Saved& x) {
@@ -328,6 +334,7 @@ void Backward::give(int input, const Tensor& gradient) {
         node_.name, ": its backward gave a gradient of ", gradient.dtype(), " ", gradient.shape(),
         " on ", gradient.device(), " for input ", input, ", which is ", dtype, " ", shape, " on ",
         device);
+  detail::check_given(node_.name, input, gradient);
   Tensor* kept =
       edge.leaf ? &edge.leaf->grad : &tape_.nodes_[static_cast<std::size_t>(edge.node)].gradient;
   if (edge.leaf) {
@@ -374,7 +381,10 @@ void Backward::finish(int input, const Target& target) {
   const Tape::Edge& edge = node_.inputs[static_cast<std::size_t>(input)];
   if (!target.is_kept) {
     give(input, target.gradient);
-  } else if (edge.leaf) {
+    return;
+  }
+  detail::check_given(node_.name, input, target.gradient);
+  if (edge.leaf) {
     check(target.gradient.address() == edge.leaf->grad.address(), node_.name,
           ": its backward replaced the tensor that it was to write the gradient of input ", input,
           " into; use give() for a tensor of its own");

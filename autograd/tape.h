@@ -90,11 +90,12 @@ class Tape {
     std::string name;
     std::vector<Edge> inputs;
     std::function<void(Backward&)> backward;
-    Kind kind;                         ///< of the output
-    Tensor gradient;                   ///< of the output, as far as it is known
-    std::shared_ptr<const Pass> pass;  ///< that the output came out of
-    int uses = 0;                      ///< by recorded functions
-    bool is_through_pass = false;      ///< `gradient` is of what went into the pass
+    Kind kind;                                 ///< of the output
+    Tensor gradient;                           ///< of the output, as far as it is known
+    std::shared_ptr<const Pass> pass;          ///< that the output came out of
+    std::shared_ptr<const std::string> layer;  ///< that recorded it, in an anomaly scope only
+    int uses = 0;                              ///< by recorded functions
+    bool is_through_pass = false;              ///< `gradient` is of what went into the pass
   };
 
   Kind kind_of(const Edge& edge) const;

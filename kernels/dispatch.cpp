@@ -2,6 +2,7 @@
 #include <map>
 #include <mutex>
 #include <string>
+#include <utility>
 
 #include <sinter/kernels/dispatch.h>
 #include <sinter/runtime/capture.h>
@@ -38,6 +39,19 @@ std::int64_t fallback_count(std::string_view op) {
 }
 
 namespace detail {
+
+constinit std::atomic<int> op_watches{0};
+
+namespace {
+constinit thread_local OpWatch* watch_here = nullptr;
+}
+
+OpWatch* watch_of_thread() { return watch_here; }
+
+OpWatch* exchange_op_watch(OpWatch* watch) {
+  op_watches += (watch != nullptr ? 1 : 0) - (watch_here != nullptr ? 1 : 0);
+  return std::exchange(watch_here, watch);
+}
 
 void CallSite::refuse(Device other) const {
   throw Error(text(op_, ": one tensor is on ", device_, " and another on ", other,

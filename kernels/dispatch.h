@@ -3,6 +3,7 @@
 // that chooses devices, copies for the fallback, and raises the versions of what is written.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <span>
 #include <string_view>
@@ -76,6 +77,43 @@ std::int64_t fallback_count();
 std::int64_t fallback_count(std::string_view op);
 
 namespace detail {
+
+/// A tensor argument of a call, or several, as an OpWatch is shown it.
+struct WatchedArg {
+  const Tensor* tensors = nullptr;
+  std::size_t count = 0;  ///< 0 for a plain value
+  bool is_written = false;
+};
+inline WatchedArg watched(const In& arg) { return {&*arg, 1, false}; }
+inline WatchedArg watched(const Out& arg) { return {&*arg, 1, true}; }
+inline WatchedArg watched(const InOut& arg) { return {&*arg, 1, true}; }
+inline WatchedArg watched(const Ins& args) {
+  return {args.size() == 0 ? nullptr : &args[0], args.size(), false};
+}
+inline WatchedArg watched(const InOuts& args) {
+  return {args.size() == 0 ? nullptr : &args[0], args.size(), true};
+}
+template <class Other>
+WatchedArg watched(const Other&) {
+  return {};
+}
+
+/// Sees every call of an op on its thread; see autograd/anomaly.h.
+class OpWatch {
+ public:
+  virtual ~OpWatch() = default;
+  virtual void before(const char* op, std::span<const WatchedArg> args) = 0;
+  /// Of the call that before() was told of, unless its kernel threw.
+  virtual void after() = 0;
+};
+/// Threads that have a watch, so that without any a call costs a look at this.
+extern std::atomic<int> op_watches;
+OpWatch* watch_of_thread();
+/// Returns the watch that it takes the place of; null: none.
+OpWatch* exchange_op_watch(OpWatch* watch);
+inline OpWatch* op_watch() {
+  return op_watches.load(std::memory_order_relaxed) == 0 ? nullptr : watch_of_thread();
+}
 
 /// The type in which the reference path takes elements of `dtype`.
 inline DType staged_dtype(DType dtype) {
@@ -222,6 +260,11 @@ struct Op {
 
   /// Throws Error where the tensors live on different devices, and what the kernel throws.
   void operator()(std::type_identity_t<Args>... args) const {
+    detail::OpWatch* const watch = detail::op_watch();
+    if (watch != nullptr) [[unlikely]] {
+      const detail::WatchedArg seen[] = {detail::watched(args)...};
+      watch->before(name, seen);
+    }
     detail::CallSite site(name);
     (site.see(args), ...);
     const bool takes = site.device_type() != DeviceType::cuda || !site.has_float64();
@@ -235,10 +278,13 @@ struct Op {
           detail::Staged<std::remove_cvref_t<Args>>(args)...};
       std::apply([this](auto&... arg) { cpu(arg.get()...); }, staged);
       std::apply([](auto&... arg) { (arg.finish(), ...); }, staged);
-      return;
+    } else {
+      (detail::mark_written(args), ...);
+      kernel(args...);
     }
-    (detail::mark_written(args), ...);
-    kernel(args...);
+    if (watch != nullptr) [[unlikely]] {
+      watch->after();
+    }
   }
 
   Kernel on(DeviceType type) const {

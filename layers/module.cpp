@@ -9,6 +9,7 @@
 
 #include <sinter/autograd/functions.h>
 #include <sinter/layers/module.h>
+#include <sinter/layers/module_call.h>
 #include <sinter/layers/table.h>
 
 namespace sinter {
@@ -101,6 +102,13 @@ void for_each_buffer(Module& module, const UseBuffer& use) {
   module.members(walk);
 }
 
+// Threads may share a model that is in eval mode, so what stays as it is is not written.
+void set_mode(bool& training, bool on) {
+  if (training != on) {
+    training = on;
+  }
+}
+
 struct OwnParameters : Members {
   std::int64_t elements = 0;
   std::size_t bytes = 0;
@@ -153,6 +161,7 @@ Module& Module::operator=(const Module& other) {
 
 Tensor Module::operator()(const Tensor& x) {
   attach();
+  const detail::ModuleCall call(*this);
   Tensor y = forward(x);
   if (observer != nullptr) {
     (*observer)(*this, y);
@@ -293,13 +302,13 @@ struct EvalScope::State {
 EvalScope::EvalScope(Module& module) : state_(std::make_unique<State>()) {
   detail::for_each_module(module, [this](const std::string&, Module& part) {
     state_->modes.emplace_back(&part, part.training_);
-    part.training_ = false;
+    set_mode(part.training_, false);
   });
 }
 
 EvalScope::~EvalScope() {
   for (const auto& [module, training] : state_->modes) {
-    module->training_ = training;
+    set_mode(module->training_, training);
   }
 }
 

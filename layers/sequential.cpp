@@ -1,5 +1,6 @@
 #include <typeinfo>
 
+#include <sinter/layers/module_call.h>
 #include <sinter/layers/sequential.h>
 
 namespace sinter {
@@ -25,6 +26,8 @@ template <class Work>
 void Sequential::in_layer(std::size_t i, Work work) const {
   try {
     work();
+  } catch (const AnomalyError&) {  // which names the layer itself
+    throw;
   } catch (const Error& error) {
     throw Error(sinter::text("layer ", names()[i], " of the model: ", error.what()));
   }
@@ -76,9 +79,9 @@ std::size_t Sequential::run(std::size_t i, Tensor& x) {
   auto* norm = as_bare_batch_norm(module);
   auto* activation =
       i + 1 < entries_.size() ? exactly<ActivationModule>(*entries_[i + 1].module) : nullptr;
-  // A summary wants to see every layer's output.
+  // A summary wants to see every layer's output, an anomaly scope tells them apart.
   if ((linear == nullptr && norm == nullptr) || activation == nullptr ||
-      detail::call_observer() != nullptr) {
+      detail::call_observer() != nullptr || DetectAnomaly::is_on()) {
     x = module(x);
     return 1;
   }
@@ -112,12 +115,14 @@ Tensor Sequential::cross_entropy(const Tensor& x, const Tensor& labels,
   if (last == nullptr) {
     return sinter::cross_entropy((*this)(x), labels, options);
   }
+  const detail::ModuleCall call(*this);
   const std::size_t end = entries_.size() - 1;
   const Tensor features = forward_to(end, x);
   if (features.rank() != 2) {
     return sinter::cross_entropy((*last)(features), labels, options);
   }
   in_layer(end, [&] { last->check_input(features); });
+  const detail::ModuleCall call_of_last(*last);
   return linear_cross_entropy(features, last->weight().value(), last->bias().value(), labels,
                               options);
 }

@@ -10,6 +10,7 @@
 #include <sinter/runtime/error.h>
 #include <sinter/runtime/log.h>
 #include <sinter/runtime/parallel.h>
+#include <sinter/runtime/team.h>
 
 namespace sinter {
 namespace {
@@ -76,29 +77,34 @@ namespace detail {
 
 void run_pieces(std::int64_t pieces, void (*body)(void*, std::int64_t), void* context) {
   const int threads = static_cast<int>(std::min<std::int64_t>(num_threads(), pieces));
-  if (threads <= 1 || omp_in_parallel() != 0) {
+  if (threads <= 1 || is_in_team()) {
     for (std::int64_t piece = 0; piece < pieces; ++piece) {
       body(context, piece);
     }
     return;
   }
-  std::exception_ptr failure;
-  std::int64_t failed_piece = pieces;
-  std::mutex failure_mutex;
-#pragma omp parallel for num_threads(threads) schedule(static)
-  for (std::int64_t piece = 0; piece < pieces; ++piece) {
+  struct Loop {
+    void (*body)(void*, std::int64_t);
+    void* context;
+    std::int64_t failed_piece;
+    std::exception_ptr failure = nullptr;
+    std::mutex mutex = {};
+  } loop{body, context, pieces};
+  const auto try_piece = [](void* of, std::int64_t piece) {
+    Loop& in = *static_cast<Loop*>(of);
     try {
-      body(context, piece);
+      in.body(in.context, piece);
     } catch (...) {
-      const std::scoped_lock lock(failure_mutex);
-      if (piece < failed_piece) {  // the one that a single thread would have met
-        failure = std::current_exception();
-        failed_piece = piece;
+      const std::scoped_lock lock(in.mutex);
+      if (piece < in.failed_piece) {  // the one that a single thread would have met
+        in.failure = std::current_exception();
+        in.failed_piece = piece;
       }
     }
-  }
-  if (failure) {
-    std::rethrow_exception(failure);
+  };
+  run_team(threads, pieces, try_piece, &loop);
+  if (loop.failure) {
+    std::rethrow_exception(loop.failure);
   }
 }
 

@@ -5,6 +5,7 @@
 #include <typeinfo>
 #include <utility>
 
+#include <sinter/autograd/anomaly.h>
 #include <sinter/autograd/autocast.h>
 #include <sinter/autograd/functions.h>
 #include <sinter/kernels/dispatch.h>
@@ -76,7 +77,9 @@ void CapturedStep::set_max_grad_norm(std::optional<double> max_norm) {
 
 Device CapturedStep::device() const { return optimizer_.parameters().front().state->device; }
 
-bool CapturedStep::captures() const { return capture_ && Graph::can_record(device()); }
+bool CapturedStep::captures() const {
+  return capture_ && !DetectAnomaly::is_on() && Graph::can_record(device());
+}
 
 // By a backward of the caller's: a recorded step would add to them in each replay, or never.
 bool CapturedStep::has_gradients() const {

@@ -64,7 +64,8 @@ class CapturedStep {
   void check();
   /// Forgets what was recorded.
   void reset();
-  /// Whether calls are recorded from now on. They are where the device can.
+  /// Whether calls are recorded from now on. They are where the device can, and no DetectAnomaly
+  /// scope is open.
   void set_capture(bool on);
   bool captures() const;
   /// Gradients are held to this norm before each update, as clip_grad_norm() does; not where it is

@@ -28,8 +28,10 @@ using Public = std::tuple<
     Tape*, NoTape*, Backward*, Recording*, Saved*, Pass*, DropoutOptions*, CrossEntropyOptions*, NllOptions*, L1Options*, MseOptions*,
     HuberOptions*, SmoothL1Options*, BceWithLogitsOptions*, KlDivOptions*,
     RunningStatistics*, BatchNormTail*,
+    DetectAnomaly*, DetectAnomalyOptions*, AnomalyError*,
     GradCheckOptions*, GradCheckReport*, detail::TapeScope*, Autocast*,
     // layers
+    GradientComparison*, ParameterGradientError*,
     Module*, Members*, Parameter*, ParameterState*, NamedParameter*, Initializer*, FlatBuffer*, GradientRun*,
     EvalScope*, Linear*, LinearOptions*, Flatten*, Dropout*, ActivationLayer<math::ReLU>*,
     ActivationModule*, DropoutModule*, NamedFieldsOnly*, Sequential*, CrossEntropyLoss*, NLLLoss*, L1Loss*,
@@ -56,7 +58,7 @@ const std::set<std::string> internal{
     "PendingGradient", "DeferredGradients", "EpochRun",     "LayerArgument",
     "LayerCall",       "ProgressBar",       "Table",        "Taker",
     "TextForm",        "AffineParameters",  "Checkpointer", "StopSignals",
-    "FitState",        "EpochSums"};
+    "FitState",        "EpochSums",         "ModuleCall",   "BackwardInAnomaly"};
 
 std::string read(const std::filesystem::path& path) {
   std::ifstream in(path);
