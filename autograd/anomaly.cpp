@@ -1,6 +1,8 @@
-#include <array>
+#include <atomic>
 #include <cmath>
+#include <memory>
 #include <optional>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -69,73 +71,70 @@ class Watch : public detail::OpWatch {
  public:
   explicit Watch(bool nan_only) : nan_only_(nan_only) {}
 
+  std::atomic<bool> ended{false};  // perhaps by another thread
+
   void before(const char* op, std::span<const detail::WatchedArg> args) override {
-    if (looking_) {
-      return;
-    }
-    check(!is_capturing(), "DetectAnomaly: ", op,
+    check(ended || !is_capturing(), "DetectAnomaly: ", op,
           " is recorded in a graph, whose values cannot be looked at; end the scope before");
-    op_ = op;
-    read_.clear();
-    written_.clear();
     from_ = {};
-    for (const detail::WatchedArg& arg : args) {
-      auto& list = arg.is_written ? written_ : read_;
-      for (std::size_t i = 0; i < arg.count; ++i) {
-        list.push_back(arg.tensors + i);
-      }
-    }
-    for (std::size_t i = 0; i < read_.size(); ++i) {
-      for (const Tensor* written : written_) {
-        if (share_elements(*read_[i], *written)) {
-          look_at_input(i);  // which will be gone
-        }
-      }
-    }
+    // What is overwritten is looked at now.
+    look_at_inputs(args, [&](const Tensor& input) {
+      bool is_overwritten = false;
+      for_each(args, true, [&](const Tensor& output) {
+        is_overwritten = is_overwritten || share_elements(input, output);
+      });
+      return is_overwritten;
+    });
   }
 
-  void after() override {
-    if (looking_) {
-      return;
-    }
-    for (const Tensor* written : written_) {
-      if (const auto found = look(*written)) {
-        for (std::size_t i = 0; i < read_.size(); ++i) {
-          look_at_input(i);
-        }
+  void after(const char* op, std::span<const detail::WatchedArg> args) override {
+    for_each(args, true, [&](const Tensor& output) {
+      if (const auto found = look(output)) {
+        look_at_inputs(args, [](const Tensor&) { return true; });
         throw AnomalyError(text("DetectAnomaly: ", detail::BackwardInAnomaly::place_of_op(),
-                                ", op ", op_, " gave ", described(*found, *written), ", from ",
+                                ", op ", op, " gave ", described(*found, output), ", from ",
                                 from_.empty() ? "inputs that are all finite" : from_));
       }
-    }
+    });
   }
 
-  std::optional<Finding> look(const Tensor& tensor) {
-    looking_ = true;  // converting a copy is an op too
-    try {
-      auto found = look_at(tensor, nan_only_);
-      looking_ = false;
-      return found;
-    } catch (...) {
-      looking_ = false;
-      throw;
-    }
+  std::optional<Finding> look(const Tensor& tensor) const {
+    return ended ? std::nullopt : look_at(tensor, nan_only_);
   }
 
  private:
-  void look_at_input(std::size_t i) {
-    const auto found = from_.empty() ? look(*read_[i]) : std::nullopt;
-    if (found) {
-      from_ = text("its input ", i, ", which had ", described(*found, *read_[i]));
+  template <class Use>
+  static void for_each(std::span<const detail::WatchedArg> args, bool written, Use use) {
+    for (const detail::WatchedArg& arg : args) {
+      for (std::size_t i = 0; arg.is_written == written && i < arg.count; ++i) {
+        use(arg.tensors[i]);
+      }
     }
   }
 
+  // Of those that `counts` says, the first that is not finite.
+  template <class Counts>
+  void look_at_inputs(std::span<const detail::WatchedArg> args, Counts counts) {
+    int place = 0;
+    for_each(args, false, [&](const Tensor& input) {
+      const auto found = from_.empty() && counts(input) ? look(input) : std::nullopt;
+      if (found) {
+        from_ = text("its input ", place, ", which had ", described(*found, input));
+      }
+      ++place;
+    });
+  }
+
   bool nan_only_;
-  bool looking_ = false;
-  const char* op_ = "";
-  std::vector<const Tensor*> read_, written_;
   std::string from_;  // the first input that is not finite
 };
+
+thread_local std::vector<std::shared_ptr<Watch>> scopes;
+
+void watch_with_latest() {
+  std::erase_if(scopes, [](const auto& scope) { return scope->ended.load(); });
+  detail::set_op_watch(scopes.empty() ? nullptr : scopes.back().get());
+}
 
 std::optional<Finding> look(const Tensor& tensor) {
   return static_cast<Watch*>(detail::op_watch())->look(tensor);
@@ -145,11 +144,17 @@ std::string name(const detail::LayerName& layer) { return layer != nullptr ? *la
 
 }  // namespace
 
-DetectAnomaly::DetectAnomaly(const DetectAnomalyOptions& options)
-    : watch_(std::make_unique<Watch>(options.nan_only)),
-      outer_(detail::exchange_op_watch(watch_.get())) {}
+DetectAnomaly::DetectAnomaly(const DetectAnomalyOptions& options) {
+  auto watch = std::make_shared<Watch>(options.nan_only);
+  watch_ = watch;
+  scopes.push_back(std::move(watch));
+  watch_with_latest();
+}
 
-DetectAnomaly::~DetectAnomaly() { detail::exchange_op_watch(outer_); }
+DetectAnomaly::~DetectAnomaly() {
+  static_cast<Watch&>(*watch_).ended = true;
+  watch_with_latest();
+}
 
 namespace detail {
 

@@ -32,8 +32,8 @@ class AnomalyError : public Error {
 /// without it, but all of them are read once more: a step takes several times as long, a GPU waits
 /// for the host after each op, and a CapturedStep runs eagerly. A graph cannot be recorded inside
 /// the scope. Under a GradScaler gradients that overflow float16 are part of the plan, and are
-/// reported all the same. Scopes of a thread may be nested and end in reverse order; the innermost
-/// one's options count.
+/// reported all the same. Scopes of a thread may be nested, and the options of the latest count;
+/// they may end in any order and on any thread.
 class DetectAnomaly {
  public:
   explicit DetectAnomaly(const DetectAnomalyOptions& options = {});
@@ -45,8 +45,7 @@ class DetectAnomaly {
   static bool is_on() { return detail::op_watch() != nullptr; }
 
  private:
-  std::unique_ptr<detail::OpWatch> watch_;
-  detail::OpWatch* outer_;
+  std::shared_ptr<detail::OpWatch> watch_;
 };
 
 namespace detail {

@@ -27,7 +27,7 @@ void check_activation(const char* who, const math::AnyActivation& act) {
 Tensor activation(const Tensor& x, const math::AnyActivation& act, const DropoutOptions& dropout) {
   check_floating("activation", x);
   check_activation("activation", act);
-  Recording recording("activation", {x});
+  Recording recording(std::visit([](const auto& a) { return a.name; }, act), {x});
   const ops::ActivationArgs args{act, draw_mask("activation", dropout), x.dtype()};
   Tensor y = Tensor::empty(x.shape(), x.dtype(), x.device());
   ops::activation_forward(x, y, args);

@@ -31,20 +31,32 @@ time for each op a warning says so; `set_fallback_policy` makes it silent or an 
 - copies its outputs back. What it changes in place goes both ways, what is absent not at all;
 - cannot be captured in a graph: a training step with it runs op by op.
 
-The last two columns are the tensors that are copied then, all of their bytes each time; of a list,
+The columns "copied" are the tensors that are copied then, all of their bytes each time; of a list,
 every tensor in it.
 
-| op | CPU | CUDA | copied to the CPU | copied back |
-|---|---|---|---|---|
+Every op is deterministic: no result depends on which thread was faster. On the CPU an op gives the
+same bits in every run and for any number of threads, on one of the paths baseline, avx2 and avx512
+(`SINTER_CPU` chooses). On CUDA it gives them in every run too, tensors lying at the same multiples of
+16 bytes; for matrix products, on one model of GPU with one version of CUDA; for an op that falls
+back, as on the CPU. Between the devices bits differ, those of dropout masks do not.
+
+| op | CPU | CUDA | copied to the CPU | copied back | same bits on CUDA |
+|---|---|---|---|---|---|
 )";
+
+const char* determinism(const sinter::ops::OpInfo& op) {
+  return !op.cuda        ? "as on the CPU"
+         : op.is_product ? "on one GPU model and CUDA version"
+                         : "in every run";
+}
 
 }  // namespace
 
 int main() {
   std::fputs(introduction, stdout);
   for (const sinter::ops::OpInfo& op : sinter::ops::table()) {
-    std::printf("| %s | %s | %s | %s | %s |\n", op.name, op.cpu ? "kernel" : "none",
-                op.cuda ? "kernel" : "falls back", words(op.to_cpu).c_str(),
-                words(op.back).c_str());
+    std::printf("| %s | %s | %s | %s | %s | %s |\n", op.name, op.cpu ? "kernel" : "none",
+                op.cuda ? "kernel" : "falls back", words(op.to_cpu).c_str(), words(op.back).c_str(),
+                determinism(op));
   }
 }

@@ -2,7 +2,6 @@
 #include <map>
 #include <mutex>
 #include <string>
-#include <utility>
 
 #include <sinter/kernels/dispatch.h>
 #include <sinter/runtime/capture.h>
@@ -48,9 +47,9 @@ constinit thread_local OpWatch* watch_here = nullptr;
 
 OpWatch* watch_of_thread() { return watch_here; }
 
-OpWatch* exchange_op_watch(OpWatch* watch) {
+void set_op_watch(OpWatch* watch) {
   op_watches += (watch != nullptr ? 1 : 0) - (watch_here != nullptr ? 1 : 0);
-  return std::exchange(watch_here, watch);
+  watch_here = watch;
 }
 
 void CallSite::refuse(Device other) const {

@@ -3,6 +3,7 @@
 // that chooses devices, copies for the fallback, and raises the versions of what is written.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <cstdint>
 #include <span>
@@ -103,14 +104,14 @@ class OpWatch {
  public:
   virtual ~OpWatch() = default;
   virtual void before(const char* op, std::span<const WatchedArg> args) = 0;
-  /// Of the call that before() was told of, unless its kernel threw.
-  virtual void after() = 0;
+  /// The same once more, unless the kernel threw. Calls may be nested: a kernel may run ops.
+  virtual void after(const char* op, std::span<const WatchedArg> args) = 0;
 };
 /// Threads that have a watch, so that without any a call costs a look at this.
 extern std::atomic<int> op_watches;
 OpWatch* watch_of_thread();
-/// Returns the watch that it takes the place of; null: none.
-OpWatch* exchange_op_watch(OpWatch* watch);
+/// Null: none.
+void set_op_watch(OpWatch* watch);
 inline OpWatch* op_watch() {
   return op_watches.load(std::memory_order_relaxed) == 0 ? nullptr : watch_of_thread();
 }
@@ -261,9 +262,11 @@ struct Op {
   /// Throws Error where the tensors live on different devices, and what the kernel throws.
   void operator()(std::type_identity_t<Args>... args) const {
     detail::OpWatch* const watch = detail::op_watch();
+    const auto seen = [&] {
+      return std::array<detail::WatchedArg, sizeof...(Args)>{detail::watched(args)...};
+    };
     if (watch != nullptr) [[unlikely]] {
-      const detail::WatchedArg seen[] = {detail::watched(args)...};
-      watch->before(name, seen);
+      watch->before(name, seen());
     }
     detail::CallSite site(name);
     (site.see(args), ...);
@@ -283,7 +286,7 @@ struct Op {
       kernel(args...);
     }
     if (watch != nullptr) [[unlikely]] {
-      watch->after();
+      watch->after(name, seen());
     }
   }
 

@@ -124,6 +124,11 @@ OpInfo info(const Op<Args...>& op) {
           {(is_one_of<Args, Out, InOut> + ...), (is_one_of<Args, InOuts> + ...)}};
 }
 
+OpInfo product(OpInfo info) {
+  info.is_product = true;
+  return info;
+}
+
 }  // namespace
 
 std::span<const OpInfo> table() {
@@ -139,14 +144,14 @@ std::span<const OpInfo> table() {
                                 info(affine),
                                 info(accumulate),
                                 info(sum_to),
-                                info(matmul),
-                                info(linear_forward),
-                                info(linear_backward_input),
-                                info(weight_gradients),
-                                info(linears_sgd_update),
-                                info(linears_adam_update),
+                                product(info(matmul)),
+                                product(info(linear_forward)),
+                                product(info(linear_backward_input)),
+                                product(info(weight_gradients)),
+                                product(info(linears_sgd_update)),
+                                product(info(linears_adam_update)),
                                 info(cross_entropy),
-                                info(linear_cross_entropy),
+                                product(info(linear_cross_entropy)),
                                 info(nll_loss),
                                 info(pointwise_loss),
                                 info(softmax),

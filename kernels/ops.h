@@ -333,6 +333,9 @@ struct OpInfo {
   bool cuda;
   TensorCount to_cpu;
   TensorCount back;
+  /// It multiplies matrices: which CUDA kernel does, and so in what order it adds up, follows from
+  /// the model of the GPU and the version of CUDA too, not from sizes and types alone.
+  bool is_product = false;
 };
 /// All of the above, in order.
 std::span<const OpInfo> table();

@@ -38,6 +38,8 @@ class Members {
 /// ones; uniform where low < high), named with m.parameter("scale", scale) and read as
 /// scale.value(). Call a module as block(x), not block.forward(x): the call draws parameters that
 /// were not drawn yet. What members() leaves out is never drawn, trained or saved.
+/// Threads may call one module at once if it is in eval mode and was used before, and if its
+/// forward() then changes no member.
 /// What a module keeps beside its parameters is a Buffer, named with m.buffer("running_mean",
 /// mean). Copying a module copies its parameters and buffers. Parameters are drawn when the whole
 /// is first used (called, moved, or asked for its parameters), by their position in it, so the
@@ -85,7 +87,8 @@ class Module {
   /// as a model that begins with an Embedding needs.
   std::string summary(const Shape& input, std::optional<DType> dtype = std::nullopt);
 
-  /// The class [rows] (int64) with the largest logit, in eval mode and without a tape.
+  /// The class [rows] (int64) with the largest logit, in eval mode and without a tape. A model that
+  /// is in eval mode already may be asked by several threads at once.
   Tensor predict(const Tensor& x);
   /// Softmax of the logits [rows, classes], in eval mode and without a tape.
   Tensor predict_probabilities(const Tensor& x);

@@ -2,6 +2,7 @@
 #include <cmath>
 #include <limits>
 #include <optional>
+#include <thread>
 
 #include <doctest/doctest.h>
 
@@ -150,6 +151,24 @@ TEST_CASE("scopes nest, end with an exception, and are of their thread") {
   }
   CHECK_FALSE(DetectAnomaly::is_on());
   CHECK(std::isinf(doubles(Tensor::full({1}, 1.0) / Tensor::full({1}, 0.0))[0]));
+}
+
+TEST_CASE("scopes end in any order, and on another thread") {
+  const auto divide = [] { return Tensor::full({1}, 1.0) / Tensor::full({1}, 0.0); };
+  std::optional<DetectAnomaly> first, second;
+  first.emplace();
+  second.emplace();
+  first.reset();
+  CHECK_THROWS_AS(divide(), AnomalyError);
+  std::thread([&] {
+    CHECK_FALSE(DetectAnomaly::is_on());
+    second.reset();
+  }).join();
+  CHECK(std::isinf(doubles(divide())[0]));
+  first.emplace();
+  CHECK_THROWS_AS(divide(), AnomalyError);
+  first.reset();
+  CHECK_FALSE(DetectAnomaly::is_on());
 }
 
 TEST_CASE("a graph is not recorded inside the scope") {

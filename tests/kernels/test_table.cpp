@@ -87,6 +87,9 @@ TEST_CASE("the table says of an op what the op says of itself") {
     CHECK(row(op.name).cpu == (op.cpu != nullptr));
     CHECK(row(op.name).cuda == (op.cuda != nullptr));
   };
+  CHECK(row("matmul").is_product);
+  CHECK(row("linear_cross_entropy").is_product);
+  CHECK_FALSE(row("embedding_backward").is_product);
   same(ops::activation_forward);
   same(ops::activation_backward);
   same(ops::add);
