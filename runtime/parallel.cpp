@@ -16,6 +16,7 @@ namespace sinter {
 namespace {
 
 std::atomic<int> wanted_threads{0};  // 0: nobody said
+thread_local constinit int one_thread_scopes = 0;
 
 // The first number of OMP_NUM_THREADS, which may be a list, one for each level of nesting; 0 where
 // it has none above 0, so that OpenMP passes the variable over.
@@ -63,6 +64,9 @@ int processors() {
 }  // namespace
 
 int num_threads() {
+  if (one_thread_scopes > 0) {
+    return 1;
+  }
   const int wanted = wanted_threads.load(std::memory_order_relaxed);
   return wanted > 0 ? wanted : std::min(omp_get_max_threads(), processors());
 }
@@ -72,6 +76,9 @@ void set_num_threads(int threads) {
         " threads, got ", threads);
   wanted_threads.store(threads, std::memory_order_relaxed);
 }
+
+OneThread::OneThread() { ++one_thread_scopes; }
+OneThread::~OneThread() { --one_thread_scopes; }
 
 namespace detail {
 

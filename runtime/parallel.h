@@ -19,6 +19,17 @@ inline constexpr int max_threads = 1024;
 /// Throws Error below 1 and above max_threads.
 void set_num_threads(int threads);
 
+/// While it lives, num_threads() is 1 in the thread that made it, whatever others set: for one of
+/// several threads that work side by side, each of which would else start as many as there are
+/// processors.
+class OneThread {
+ public:
+  OneThread();
+  ~OneThread();
+  OneThread(const OneThread&) = delete;
+  OneThread& operator=(const OneThread&) = delete;
+};
+
 namespace detail {
 void run_pieces(std::int64_t pieces, void (*body)(void*, std::int64_t), void* context);
 }  // namespace detail

@@ -5,7 +5,9 @@
 
 #include <sinter/kernels/math/uniform.h>
 #include <sinter/runtime/generator.h>
+#include <sinter/runtime/parallel.h>
 #include <sinter/training/loader.h>
+#include <sinter/training/prefetcher.h>
 
 namespace sinter {
 
@@ -27,6 +29,10 @@ DataLoader::DataLoader(const Dataset& data, const LoaderOptions& options)
     : data_(&data), options_(options) {
   check(options.batch_size >= 1, "DataLoader: batch_size is ", options.batch_size,
         ", expected 1 or more");
+  check(options.workers >= 0 && options.workers <= max_threads, "DataLoader: workers is ",
+        options.workers, ", expected 0 to ", max_threads);
+  check(options.prefetch >= 1, "DataLoader: prefetch is ", options.prefetch,
+        ", expected 1 batch or more for each worker");
   const std::int64_t items = data.size();
   check(items > 0, "DataLoader: the data set has no items (size() is ", items, ")");
   check(batches() > 0, "DataLoader: drop_last leaves no batch, ", items,
@@ -69,17 +75,48 @@ std::vector<std::int64_t> DataLoader::next_order() {
   return {order.begin() + first, order.begin() + end};
 }
 
+// What fetches the batches of a pass. Workers use it while the iterator is moved about.
+struct DataLoader::Iterator::Pass {
+  const Dataset* data;
+  std::int64_t batch_size;
+  Device device;
+  std::vector<std::int64_t> order;
+  std::optional<Prefetcher> workers = std::nullopt;  // last: stops before the others go
+
+  Batch fetch(std::int64_t at, Device where) const {
+    const auto begin = static_cast<std::size_t>(at * batch_size);
+    const auto count = std::min(static_cast<std::size_t>(batch_size), order.size() - begin);
+    Batch batch = data->batch(std::span<const std::int64_t>(order).subspan(begin, count), where);
+    const auto first_size = [](const Tensor& t) { return t.rank() == 0 ? -1 : t.size(0); };
+    const auto expected = static_cast<std::int64_t>(count);
+    check(first_size(batch.inputs) == expected && first_size(batch.targets) == expected,
+          "DataLoader: asked for a batch of ", expected,
+          " items, the data set's batch() returned inputs ", batch.inputs.shape(), " and targets ",
+          batch.targets.shape());
+    return batch;
+  }
+};
+
 DataLoader::Iterator::Iterator(const Dataset& data, const LoaderOptions& options,
                                std::vector<std::int64_t> order, std::int64_t first_batch,
                                std::int64_t batches)
-    : data_(&data),
-      batch_size_(options.batch_size),
-      device_(options.device),
-      order_(std::move(order)),
+    : pass_(new Pass{&data, options.batch_size, options.device, std::move(order)}),
       at_(first_batch),
       batches_(batches) {
+  const std::int64_t left = batches - first_batch;
+  if (options.workers > 0 && left > 0) {
+    const std::int64_t workers = std::min<std::int64_t>(options.workers, left);
+    const std::int64_t ahead = std::min(left, std::min(left, options.prefetch) * workers);
+    pass_->workers.emplace(
+        [pass = pass_.get()](std::int64_t at) { return pass->fetch(at, Device::cpu()); },
+        first_batch, batches, static_cast<int>(workers), ahead);
+  }
   fetch();
 }
+
+DataLoader::Iterator::Iterator(Iterator&& other) noexcept = default;
+DataLoader::Iterator& DataLoader::Iterator::operator=(Iterator&& other) noexcept = default;
+DataLoader::Iterator::~Iterator() = default;
 
 DataLoader::Iterator& DataLoader::Iterator::operator++() {
   ++at_;
@@ -92,15 +129,12 @@ void DataLoader::Iterator::fetch() {
   if (at_ >= batches_) {
     return;
   }
-  const auto begin = static_cast<std::size_t>(at_ * batch_size_);
-  const auto count = std::min(static_cast<std::size_t>(batch_size_), order_.size() - begin);
-  batch_ = data_->batch(std::span<const std::int64_t>(order_).subspan(begin, count), device_);
-  const auto first_size = [](const Tensor& t) { return t.rank() == 0 ? -1 : t.size(0); };
-  const auto expected = static_cast<std::int64_t>(count);
-  check(first_size(batch_.inputs) == expected && first_size(batch_.targets) == expected,
-        "DataLoader: asked for a batch of ", expected,
-        " items, the data set's batch() returned inputs ", batch_.inputs.shape(), " and targets ",
-        batch_.targets.shape());
+  if (!pass_->workers) {
+    batch_ = pass_->fetch(at_, pass_->device);
+    return;
+  }
+  const Batch batch = pass_->workers->next();
+  batch_ = {batch.inputs.to(pass_->device), batch.targets.to(pass_->device)};
 }
 
 }  // namespace sinter

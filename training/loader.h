@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <iterator>
+#include <memory>
 #include <optional>
 #include <vector>
 
@@ -22,6 +23,10 @@ struct LoaderOptions {
   bool drop_last = false;  ///< leave out the last batch where it is smaller
   std::optional<std::uint64_t> seed = std::nullopt;  ///< of the shuffling; else global_seed()
   Device device = {};                                ///< where batches are wanted
+  /// Threads that fetch batches ahead of the loop, as torch's num_workers; 0: the loop fetches each
+  /// when it comes to it. Batches and their order are the same for any number.
+  int workers = 0;
+  std::int64_t prefetch = 2;  ///< batches ahead for each worker, as torch's prefetch_factor
 };
 
 /// Each loop over it is one epoch: every item once.
@@ -31,16 +36,26 @@ struct LoaderOptions {
 ///
 /// Make it once, outside the loop over epochs: a new loader starts at epoch 0 again, in the same
 /// order. The data set must outlive the loader and its loops. What it throws reaches the loop
-/// unchanged.
+/// unchanged, at the batch that could not be fetched.
+///
+/// With workers, a data set's batch() (and get(), which calls from it) is called from several
+/// threads at once, for the CPU, whatever device is wanted: the thread of the loop moves batches
+/// there. So batch() must be safe to call so, as that of every data set of ours is, and what it
+/// draws at random must follow from the item, not from the order of calls. Its parallel loops stay
+/// on the worker. Leaving the loop waits for the batches that are just being fetched. Workers gain
+/// where fetching takes long: files that are read, images that are unpacked; not for data that lies
+/// in memory, and they cost a copy of data that lies on a device.
 class DataLoader {
  public:
   /// Throws Error for a batch_size below 1, a data set without items or, with drop_last, without a
-  /// full batch, and a device that cannot be used.
+  /// full batch, a device that cannot be used, workers outside [0, max_threads], and a prefetch
+  /// below 1.
   explicit DataLoader(const Dataset& data, const LoaderOptions& options = {});
   explicit DataLoader(const Dataset&& data, const LoaderOptions& options = {}) = delete;
 
   class Iterator;
-  /// Starts the next epoch and fetches its first batch.
+  /// Starts the next epoch and fetches its first batch. Throws Error where the system does not
+  /// start the workers.
   Iterator begin();
   std::default_sentinel_t end() const { return {}; }
 
@@ -67,13 +82,17 @@ class DataLoader {
   std::int64_t first_batch_ = 0;
 };
 
-/// One pass over an epoch, an input iterator: it owns its order and goes on as it began, whatever
-/// becomes of the loader.
+/// One pass over an epoch, an input iterator that is moved, not copied: it owns its order and its
+/// workers and goes on as it began, whatever becomes of the loader.
 class DataLoader::Iterator {
  public:
   using iterator_concept = std::input_iterator_tag;
   using value_type = Batch;
   using difference_type = std::ptrdiff_t;
+
+  Iterator(Iterator&& other) noexcept;
+  Iterator& operator=(Iterator&& other) noexcept;
+  ~Iterator();
 
   const Batch& operator*() const { return batch_; }
   Iterator& operator++();
@@ -82,14 +101,12 @@ class DataLoader::Iterator {
 
  private:
   friend class DataLoader;
+  struct Pass;
   Iterator(const Dataset& data, const LoaderOptions& options, std::vector<std::int64_t> order,
            std::int64_t first_batch, std::int64_t batches);
   void fetch();
 
-  const Dataset* data_;
-  std::int64_t batch_size_;
-  Device device_;
-  std::vector<std::int64_t> order_;
+  std::unique_ptr<Pass> pass_;
   std::int64_t at_;  // the batch that batch_ holds
   std::int64_t batches_;
   Batch batch_;
