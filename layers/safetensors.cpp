@@ -3,6 +3,7 @@
 #include <cstring>
 #include <fstream>
 #include <system_error>
+#include <utility>
 #include <vector>
 
 #include <nlohmann/json.hpp>
@@ -52,18 +53,32 @@ class FileReader {
   TensorFile read() {
     read_header();
     TensorFile out;
+    std::vector<Place> places;
     for (const auto& [name, entry] : header_.items()) {
       if (name == "__metadata__") {
         read_metadata(entry, out);
       } else {
-        out.tensors[name] = read_tensor(name, entry);
+        places.push_back(read_place(name, entry));
       }
     }
-    check_layout();
+    // Before memory is taken: tensors that share bytes could ask for any multiple of the file.
+    check_layout(places);
+    for (const Place& place : places) {
+      out.tensors[place.name] = read_tensor(place);
+    }
     return out;
   }
 
  private:
+  // What the header says of a tensor.
+  struct Place {
+    std::string name;
+    Shape shape;
+    DType dtype;
+    std::uint64_t from;
+    std::uint64_t to;
+  };
+
   template <class... Parts>
   void require(bool condition, const Parts&... what) const {
     check(condition, "safetensors file ", path_.string(), " ", what...);
@@ -91,7 +106,7 @@ class FileReader {
     }
   }
 
-  Tensor read_tensor(const std::string& name, const Json& entry) {
+  Place read_place(const std::string& name, const Json& entry) const {
     const bool complete = entry.is_object() && entry.contains("dtype") && entry.contains("shape") &&
                           entry.contains("data_offsets") && entry["dtype"].is_string() &&
                           entry["shape"].is_array() && entry["data_offsets"].is_array() &&
@@ -112,11 +127,15 @@ class FileReader {
         (to - from) % size_of(dtype) == 0 && elements == static_cast<std::uint64_t>(shape.numel()),
         "gives tensor \"", name, "\" of shape ", shape, " and type ", dtype, " ", to - from,
         " bytes");
-    spans_.push_back({from, to});
-    Tensor tensor = Tensor::empty(shape, dtype);
-    in_.seekg(static_cast<std::streamoff>(begin_ + from));
-    in_.read(reinterpret_cast<char*>(tensor.address()), static_cast<std::streamsize>(to - from));
-    require(in_.good(), "could not be read at tensor \"", name, "\"");
+    return {name, shape, dtype, from, to};
+  }
+
+  Tensor read_tensor(const Place& place) {
+    Tensor tensor = Tensor::empty(place.shape, place.dtype);
+    in_.seekg(static_cast<std::streamoff>(begin_ + place.from));
+    in_.read(reinterpret_cast<char*>(tensor.address()),
+             static_cast<std::streamsize>(place.to - place.from));
+    require(in_.good(), "could not be read at tensor \"", place.name, "\"");
     return tensor;
   }
 
@@ -146,12 +165,14 @@ class FileReader {
   }
 
   // The format wants the bytes covered once: no holes, no overlaps, nothing behind.
-  void check_layout() {
-    std::ranges::sort(spans_);
+  void check_layout(std::vector<Place>& places) const {
+    std::ranges::sort(places, {},
+                      [](const Place& place) { return std::pair(place.from, place.to); });
     std::uint64_t at = 0;
-    for (const auto& [from, to] : spans_) {
-      require(from == at, "has tensors that overlap, or a hole, at byte ", from, " of its data");
-      at = to;
+    for (const Place& place : places) {
+      require(place.from == at, "has tensors that overlap, or a hole, at byte ", place.from,
+              " of its data");
+      at = place.to;
     }
     require(at == size_ - begin_, "has ", size_ - begin_ - at, " bytes behind its last tensor");
   }
@@ -161,7 +182,6 @@ class FileReader {
   std::uint64_t size_ = 0;
   std::uint64_t begin_ = 0;
   Json header_;
-  std::vector<std::pair<std::uint64_t, std::uint64_t>> spans_;
 };
 
 }  // namespace

@@ -222,6 +222,22 @@ TEST_CASE("a broken file is an error with the absolute path, and changes nothing
   }
 }
 
+// Each of 200 tensors claims the whole megabyte: 200 times the file, if one were read at a time.
+TEST_CASE("tensors that share bytes are refused before memory is taken for any") {
+  const TemporaryFolder folder;
+  std::string header = "{";
+  for (int i = 0; i < 200; ++i) {
+    header += (i == 0 ? "\"" : ",\"") + std::to_string(i) +
+              R"(":{"dtype":"U8","shape":[1048576],"data_offsets":[0,1048576]})";
+  }
+  write_bytes(folder / "shared", file_of(header + "}", std::string(1 << 20, '\0')));
+  reset_peak(Device::cpu());
+  const std::size_t before = pool_stats(Device::cpu()).peak_in_use;
+  check_error([&] { read_safetensors(folder / "shared"); },
+              {(folder / "shared").string(), "overlap"});
+  CHECK(pool_stats(Device::cpu()).peak_in_use == before);
+}
+
 TEST_CASE("every bit of the header flipped: an error, or another model's names, never a crash") {
   const TemporaryFolder folder;
   const auto path = folder / "flipped";
