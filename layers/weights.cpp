@@ -65,8 +65,8 @@ void check_state_dict(Module& model, const std::map<std::string, Tensor>& tensor
   }
   std::string unexpected;
   for (const auto& [name, tensor] : tensors) {
-    const bool known =
-        std::ranges::any_of(places, [&name](const Place& place) { return place.name == name; });
+    const bool known = std::ranges::any_of(
+        places, [&name = name](const Place& place) { return place.name == name; });
     unexpected += known ? "" : " " + name;
   }
   check(missing.empty() && different.empty() && unexpected.empty(), source,
