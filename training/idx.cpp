@@ -229,7 +229,7 @@ std::vector<std::uint8_t> checked_body(ByteSource& source, const Shape& shape) {
           ", so expected ", expected, " bytes after the header, found ", before + got);
   }
   // Also makes gzip check its checksum, which comes after the last element.
-  std::vector<std::uint8_t> beyond(chunk_bytes);
+  std::array<std::uint8_t, 4096> beyond;
   const std::size_t extra = source.read(beyond);
   check(extra == 0, "read_idx: ", source.name(), " is too long: its header says ", shape,
         ", so expected ", expected, " bytes after the header, found ", expected + extra,
