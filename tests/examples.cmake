@@ -12,6 +12,15 @@ set_tests_properties(example_mnist PROPERTIES
   PASS_REGULAR_EXPRESSION "test accuracy [89][0-9][.][0-9]% .10000 images., 10 epochs, [0-9.]+ s, [0-9]+ images/s, device"
   SKIP_REGULAR_EXPRESSION "found no data in")
 
+# The second epoch from the checkpoint of the first gives the weights of both in one go.
+sinter_add_test(example_mnist_resume examples sh -c "d=$(mktemp -d) && trap 'rm -r \"$d\"' EXIT \
+  && m='$<TARGET_FILE:mnist> --train-items 500 --epochs 2 --no-progress' \
+  && $m --save $d/run --keep 2 --weights $d/a && $m --resume $d/run.1 --weights $d/b \
+  && cmp $d/a $d/b && ! $m --resume $d/a")
+set_tests_properties(example_mnist_resume PROPERTIES
+  PASS_REGULAR_EXPRESSION "a is a safetensors file and no checkpoint"
+  SKIP_REGULAR_EXPRESSION "found no data in")
+
 # 76.4 % on Fashion-MNIST.
 sinter_add_test(example_lenet examples lenet --train-items 2000 --epochs 10)
 set_tests_properties(example_lenet PROPERTIES
