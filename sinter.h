@@ -44,12 +44,17 @@
 #include <sinter/training/checkpoint.h>
 #include <sinter/training/clip.h>
 #include <sinter/training/dataset.h>
+#include <sinter/training/early_stopping.h>
+#include <sinter/training/ema.h>
 #include <sinter/training/grad_scaler.h>
 #include <sinter/training/idx.h>
 #include <sinter/training/loader.h>
+#include <sinter/training/lr_finder.h>
 #include <sinter/training/mnist.h>
 #include <sinter/training/optimizers.h>
+#include <sinter/training/parameter_groups.h>
 #include <sinter/training/rule_optimizers.h>
 #include <sinter/training/schedules.h>
 #include <sinter/training/state.h>
 #include <sinter/training/trainer.h>
+#include <sinter/training/weights_copy.h>

@@ -103,6 +103,7 @@ const Op<InOut, In, InOut, InOut, const AdamArgs&> adam_update{"adam_update", cp
 const Op<InOut, In, InOuts, const RuleArgs&> rule_update{"rule_update", cpu::rule_update,
                                                          CUDA(rule_update)};
 const Op<InOuts, In, Out, Out, double> clip_norm{"clip_norm", cpu::clip_norm, CUDA(clip_norm)};
+const Op<InOuts, double> clip_value{"clip_value", cpu::clip_value, CUDA(clip_value)};
 const Op<InOut, InOut, InOut, In, const ScaleUpdateArgs&> scale_update{
     "scale_update", cpu::scale_update, CUDA(scale_update)};
 
@@ -183,6 +184,7 @@ std::span<const OpInfo> table() {
                                 info(adam_update),
                                 info(rule_update),
                                 info(clip_norm),
+                                info(clip_value),
                                 info(scale_update)};
   return rows;
 }

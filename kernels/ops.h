@@ -307,6 +307,8 @@ extern const Op<InOut, In, InOuts, const RuleArgs&> rule_update;
 /// where given, becomes 1 where the norm is not finite, else 0. In order: tensors, scale, norm,
 /// found, max_norm.
 extern const Op<InOuts, In, Out, Out, double> clip_norm;
+/// Every element of the tensors held within [-limit, limit]; NaN stays.
+extern const Op<InOuts, double> clip_value;
 
 struct ScaleUpdateArgs {
   double growth_factor = 2;

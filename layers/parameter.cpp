@@ -122,22 +122,24 @@ bool has_gradient(const NamedParameter& parameter) {
   return leaf != nullptr && leaf->fresh;
 }
 
-std::vector<GradientRun> gradient_runs(const Parameters& parameters) {
+namespace {
+
+template <class Takes>
+std::vector<GradientRun> runs_of(const Parameters& parameters, Takes takes) {
   std::vector<GradientRun> runs;
   for (std::size_t i = 0; i < parameters.size();) {
-    if (!has_gradient(parameters[i])) {
+    if (!takes(parameters[i])) {
       ++i;
       continue;
     }
     const ParameterState& first = *parameters[i].state;
     std::int64_t length = 0;
     std::size_t last = i;
-    for (; last < parameters.size() && has_gradient(parameters[last]); ++last) {
+    for (; last < parameters.size() && takes(parameters[last]); ++last) {
       const ParameterState& state = *parameters[last].state;
       if (state.flat != first.flat || state.offset != first.offset + length) {
         break;
       }
-      state.value.leaf()->settle();
       length += padded_numel(state);
     }
     runs.push_back({i, last, first.flat->values.view_rows(first.offset, first.offset + length),
@@ -145,6 +147,21 @@ std::vector<GradientRun> gradient_runs(const Parameters& parameters) {
     i = last;
   }
   return runs;
+}
+
+}  // namespace
+
+std::vector<GradientRun> gradient_runs(const Parameters& parameters) {
+  for (const NamedParameter& parameter : parameters) {
+    if (has_gradient(parameter)) {
+      parameter.value().leaf()->settle();
+    }
+  }
+  return runs_of(parameters, has_gradient);
+}
+
+std::vector<GradientRun> value_runs(const Parameters& parameters) {
+  return runs_of(parameters, [](const NamedParameter&) { return true; });
 }
 
 std::int64_t padded_numel(const ParameterState& parameter) {

@@ -101,6 +101,8 @@ struct GradientRun {
 /// The gradients of laid out parameters, in as few runs as possible, in order. What a backward has
 /// put off is computed.
 std::vector<GradientRun> gradient_runs(const Parameters& parameters);
+/// The same of all laid out parameters, whether they have a gradient or not.
+std::vector<GradientRun> value_runs(const Parameters& parameters);
 
 /// Elements of all of them.
 std::int64_t numel(const Parameters& parameters);

@@ -2,23 +2,19 @@
 #include <cstring>
 #include <iterator>
 #include <optional>
-#include <typeinfo>
 #include <utility>
 
 #include <sinter/autograd/anomaly.h>
 #include <sinter/autograd/autocast.h>
-#include <sinter/autograd/functions.h>
 #include <sinter/kernels/dispatch.h>
 #include <sinter/kernels/faults.h>
 #include <sinter/kernels/ops.h>
 #include <sinter/kernels/precision.h>
-#include <sinter/layers/losses.h>
-#include <sinter/layers/sequential.h>
 #include <sinter/layers/text_form.h>
 #include <sinter/runtime/graph.h>
 #include <sinter/runtime/log.h>
 #include <sinter/training/captured_step.h>
-#include <sinter/training/clip.h>
+#include <sinter/training/ema.h>
 
 namespace sinter {
 namespace {
@@ -75,6 +71,18 @@ void CapturedStep::set_max_grad_norm(std::optional<double> max_norm) {
   max_grad_norm_ = max_norm;
 }
 
+void CapturedStep::set_max_grad_value(std::optional<double> max_value) {
+  sinter::check(!max_value || *max_value > 0, "CapturedStep: max_grad_value must be above 0, got ",
+                max_value.value_or(0));
+  max_grad_value_ = max_value;
+}
+
+void CapturedStep::set_micro_batch(std::optional<std::int64_t> rows) {
+  sinter::check(!rows || *rows > 0, "CapturedStep: a micro-batch must have at least 1 row, got ",
+                rows.value_or(0));
+  micro_batch_ = rows;
+}
+
 Device CapturedStep::device() const { return optimizer_.parameters().front().state->device; }
 
 bool CapturedStep::captures() const {
@@ -86,55 +94,13 @@ bool CapturedStep::has_gradients() const {
   return std::ranges::any_of(optimizer_.parameters(), has_gradient);
 }
 
-// A Linear at the end of a Sequential and cross entropy are one op.
-Tensor CapturedStep::loss_of(const Batch& batch) {
-  const auto* cross_entropy = loss_.target<CrossEntropyLoss>();
-  if (cross_entropy != nullptr && typeid(model_) == typeid(Sequential)) {
-    return static_cast<Sequential&>(model_).cross_entropy(batch.inputs, batch.targets,
-                                                          cross_entropy->options);
-  }
-  return loss_(model_(batch.inputs), batch.targets);
-}
-
-void CapturedStep::update(Tape& tape, const Tensor& loss) {
-  if (scaler_ != nullptr) {
-    tape.backward(scaler_->scale(loss));
-    scaler_->unscale(optimizer_, max_grad_norm_.value_or(HUGE_VAL));
-    scaler_->step(optimizer_);
-    scaler_->update();
-    return;
-  }
-  tape.backward(loss);
-  if (max_grad_norm_) {
-    clip_grad_norm(optimizer_.parameters(), *max_grad_norm_);
-  }
-  optimizer_.step();
-}
-
-Tensor CapturedStep::step(const Batch& batch) {
-  const Autocast of_this_step(Autocast::dtype());  // copies of parameters go with it
-  Tape tape;
-  const Tensor loss = loss_of(batch);
-  update(tape, loss);
-  return loss.detach();
-}
-
-double CapturedStep::eager(const Batch& batch, const std::function<void(double)>& look) {
-  const Autocast of_this_step(Autocast::dtype());
-  Tape tape;
-  const Tensor loss = loss_of(batch);
-  const double value = loss.item();
-  look(value);
-  update(tape, loss);
-  return value;
-}
-
 std::string CapturedStep::kind(const std::string& of_batch) {
   const Generator& generator = *model_.generator();
-  std::string out =
-      text(of_batch, "|", model_.text(), "|", static_cast<int>(matmul_precision()), "|",
-           static_cast<const void*>(&generator), " ", generator.seed(), " ", generator.next_call(),
-           "|", shortest(max_grad_norm_.value_or(0)), "|", static_cast<const void*>(scaler_));
+  std::string out = text(of_batch, "|", model_.text(), "|", static_cast<int>(matmul_precision()),
+                         "|", static_cast<const void*>(&generator), " ", generator.seed(), " ",
+                         generator.next_call(), "|", shortest(max_grad_norm_.value_or(0)), " ",
+                         shortest(max_grad_value_.value_or(0)), " ", micro_batch_.value_or(0), "|",
+                         static_cast<const void*>(scaler_), " ", static_cast<const void*>(ema_));
   if (const auto narrow = Autocast::dtype()) {
     out += text(*narrow);
   }
@@ -155,6 +121,9 @@ std::string CapturedStep::kind(const std::string& of_batch) {
   }
   for (const Tensor& state : optimizer_.state()) {
     add(state);
+  }
+  if (ema_ != nullptr) {
+    add(ema_->state());
   }
   if (scaler_ != nullptr && scaler_->is_placed()) {
     for (const Tensor& state : scaler_->state()) {
@@ -215,6 +184,9 @@ Tensor CapturedStep::run(const std::string& of_batch, std::int64_t steps,
     }
     entry.graph = std::move(graph);
     entry.kept = optimizer_.state();
+    if (ema_ != nullptr) {
+      entry.kept.push_back(ema_->state());
+    }
     if (scaler_ != nullptr) {
       std::ranges::copy(scaler_->state(), std::back_inserter(entry.kept));
     }

@@ -18,6 +18,7 @@
 
 namespace sinter {
 
+class EMA;
 class Graph;
 class Tape;
 
@@ -55,9 +56,10 @@ class CapturedStep {
   Tensor operator()(const Dataset& resident, std::span<const std::int64_t> order,
                     std::int64_t batch_size, std::span<const double> lrs = {});
 
+  using Look = std::function<void(double loss)>;
   /// One step that is not recorded, whose loss `look` sees before it has changed anything; what it
-  /// throws ends the step. The loss.
-  double eager(const Batch& batch, const std::function<void(double loss)>& look);
+  /// throws ends the step. Of micro-batches it sees each one's. The loss.
+  double eager(const Batch& batch, const Look& look);
 
   /// Waits for the steps so far. Throws Error where a replayed one met a bad label, as an eager
   /// step would have at once: since then no replayed step has changed anything.
@@ -71,6 +73,17 @@ class CapturedStep {
   /// Gradients are held to this norm before each update, as clip_grad_norm() does; not where it is
   /// unset. Throws Error unless it is above 0.
   void set_max_grad_norm(std::optional<double> max_norm);
+  /// Each element of the gradients is held within this bound before each update, as
+  /// clip_grad_value() does, and before their norm is. Likewise.
+  void set_max_grad_value(std::optional<double> max_value);
+  /// Gradient accumulation: a batch is gone through in pieces of so many rows, the last of which
+  /// may have fewer, and their gradients are added up for one update, each by its share of the
+  /// rows. So loss and update are those of the whole batch, but for what a piece draws (a dropout's
+  /// step is one piece) and sees (a batch norm's statistics are a piece's), and memory is taken for
+  /// one piece at a time. Unset: the whole batch at once. Throws Error unless it is above 0.
+  void set_micro_batch(std::optional<std::int64_t> rows);
+  /// Averages that follow each update; null: none. They must outlive this.
+  void set_ema(EMA* ema) { ema_ = ema; }
   /// The loss is scaled by it and its step taken in place of the optimizer's; null: not so. It must
   /// outlive this.
   void set_grad_scaler(GradScaler* scaler) { scaler_ = scaler; }
@@ -88,7 +101,8 @@ class CapturedStep {
 
   Tensor loss_of(const Batch& batch);
   Tensor step(const Batch& batch);
-  void update(Tape& tape, const Tensor& loss);
+  Tensor backward(std::optional<Tape>& tape, const Batch& batch, const Look* look = nullptr);
+  void update();
   Device device() const;
   bool has_gradients() const;
   std::string kind(const std::string& of_batch);
@@ -105,7 +119,9 @@ class CapturedStep {
   Optimizer& optimizer_;
   bool capture_ = true;
   std::string said_;  // why steps are not recorded
-  std::optional<double> max_grad_norm_;
+  std::optional<double> max_grad_norm_, max_grad_value_;
+  std::optional<std::int64_t> micro_batch_;
+  EMA* ema_ = nullptr;
   GradScaler* scaler_ = nullptr;
   Tensor fault_;  // of all graphs
   std::int64_t replayed_ = 0;

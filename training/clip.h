@@ -14,6 +14,12 @@ namespace sinter {
 /// unless max_norm > 0 (infinity only measures), where no parameter has a gradient, and for
 /// parameters on different devices.
 Tensor clip_grad_norm(const Parameters& parameters, double max_norm);
+/// Holds every element of the gradients within [-clip_value, clip_value], as
+/// torch.nn.utils.clip_grad_value_ does: between backward and the optimizer's step. An infinite
+/// element becomes the bound, a NaN stays one. As with clip_grad_norm(), the host waits for nothing
+/// and what a backward has put off is computed. Throws Error unless clip_value > 0, where no
+/// parameter has a gradient, and for parameters on different devices.
+void clip_grad_value(const Parameters& parameters, double clip_value);
 /// The same for gradients of a loss that was multiplied by `scale` (a float32 scalar on the
 /// device): they are divided by it first, and `found` (an int32 scalar there) becomes 1 where their
 /// norm is not finite, else 0. GradScaler's.

@@ -11,11 +11,21 @@ void Optimizer::visit_state(StateVisitor& visitor) {
   follow_parameters();  // before the first step all of it is zeros
   visitor.number("lr", lr_, 0, std::numeric_limits<double>::max());
   visitor.number("steps", steps_, 0);
-  for (std::size_t k = 0; k < state_.size(); ++k) {
-    for (std::size_t i = 0; i < parameters_.size(); ++i) {
-      const Shape& shape = parameters_[i].state->shape;
-      visitor.tensor(sinter::text("state", k, ".", parameters_[i].name),
-                     state_[k].view_rows(offsets_[i], offsets_[i] + shape.numel()).reshape(shape));
+  constexpr double largest = std::numeric_limits<double>::max();
+  for (std::size_t g = 0; g < groups_.size(); ++g) {
+    auto last = static_cast<std::int64_t>(groups_[g].last);
+    visitor.number(sinter::text("group", g, ".last"), last, last, last);  // or it is another one
+    visitor.number(sinter::text("group", g, ".lr_scale"), groups_[g].lr_scale, 0, largest);
+    visitor.number(sinter::text("group", g, ".weight_decay"), groups_[g].weight_decay, 0, largest);
+  }
+  for (std::size_t i = 0; i < parameters_.size(); ++i) {
+    // Two groups may be of two layers that name their parameters alike.
+    const std::string place = groups_.size() > 1 ? sinter::text(i, ".") : "";
+    const Shape& shape = parameters_[i].state->shape;
+    const std::vector<Tensor> state = state_.rows(i, shape.numel());
+    for (std::size_t k = 0; k < state.size(); ++k) {
+      visitor.tensor(sinter::text("state", k, ".", place, parameters_[i].name),
+                     state[k].reshape(shape));
     }
   }
 }

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -14,6 +15,8 @@
 #include <sinter/kernels/math/optimizers.h>
 #include <sinter/kernels/ops.h>
 #include <sinter/layers/parameter.h>
+#include <sinter/training/flat_state.h>
+#include <sinter/training/parameter_groups.h>
 #include <sinter/training/state.h>
 
 namespace sinter {
@@ -39,7 +42,8 @@ class Optimizer : public Stateful {
   void clear_gradients();
 
   double lr() const { return lr_; }
-  /// Throws Error unless lr is finite and at least 0.
+  /// Groups with a rate of their own keep its ratio to this one, so a schedule multiplies the rates
+  /// of all. Throws Error unless lr is finite and at least 0.
   void set_lr(double lr);
   /// The rates of the steps that the next replay of a graph makes, one for each; used once. The
   /// last becomes lr(). Without them all steps of a replay take lr(). Throws Error as
@@ -47,18 +51,41 @@ class Optimizer : public Stateful {
   void set_coming_lrs(std::vector<double> lrs);
   /// Updates made so far.
   std::int64_t steps() const { return steps_; }
+  /// Of all groups, one after the other.
   const Parameters& parameters() const { return parameters_; }
   /// Momentum and the like, each laid out as the parameters are; undefined before the first step.
-  const std::vector<Tensor>& state() const { return state_; }
-  /// Rate, steps, and the state of each parameter, by its name.
+  const std::vector<Tensor>& state() const { return state_.tensors(); }
+  /// Rate, steps, groups, and the state of each parameter, by its name.
   void visit_state(StateVisitor& visitor) override;
   /// "Adam(beta1=0.9, ...)", all options but the rate; one of your own may say just its name.
   std::string text() const override { return name_; }
 
+  // Groups, counted from 0 in the order in which they were given. What is set here holds from the
+  // next step on, in a recorded graph too. Each throws Error for a group that does not exist.
+
+  std::size_t group_count() const { return groups_.size(); }
+  /// lr() times lr_scale(group), which is 1 unless the group was given a rate of its own.
+  double lr(std::size_t group) const;
+  double lr_scale(std::size_t group) const;
+  double weight_decay(std::size_t group) const;
+  /// Throws Error unless finite and at least 0.
+  void set_lr_scale(std::size_t group, double scale);
+  /// Likewise, and for an optimizer that knows no weight decay.
+  void set_weight_decay(std::size_t group, double weight_decay);
+
  protected:
+  /// What the constants of an update depend on.
+  struct StepOptions {
+    std::int64_t step;  ///< counted from 1
+    double lr;
+    double weight_decay;
+  };
+
   /// `state_count` tensors of state for each parameter, zero at first. All parameters must have one
-  /// type and device. Throws Error for none, and for a bad lr.
-  Optimizer(std::string name, Parameters parameters, double lr, int state_count);
+  /// type and device. `weight_decay`: none where the optimizer knows no such thing. Throws Error
+  /// for a group without parameters, a parameter given twice, and options out of range.
+  Optimizer(std::string name, ParameterGroups groups, double lr, int state_count,
+            std::optional<double> weight_decay = std::nullopt);
   /// Updates a row of parameters that lie side by side; state[k] are the matching rows.
   virtual void update(Tensor& values, const Tensor& gradients, std::vector<Tensor>& state) = 0;
   /// The same for the parameters of Linears, by the gradients dy^T x and the sums of dy: see
@@ -68,18 +95,18 @@ class Optimizer : public Stateful {
                               std::vector<Tensor>& weight_state, std::vector<Tensor>& bias_state);
   /// Whether it can.
   virtual bool updates_linears() const { return false; }
-  /// What an op wants for the step under way: constants(step, lr), or, in a graph under recording,
-  /// where each replay finds those of its own step.
+  /// What an op wants for the step under way and the group that is updated: constants(options), or,
+  /// in a graph under recording, where each replay finds those of its own step.
   template <class Constants>
   ops::UpdateArgs<Constants> args_of_step(
-      std::function<Constants(std::int64_t step, double lr)> constants) {
-    const Constants now = constants(steps_, lr_);
+      std::function<Constants(const StepOptions& options)> constants) {
+    const Constants now = constants(options_at(steps_, lr_, group_));
     using Narrowed = decltype(math::narrowed(now));
     return {now,
             live_constants(sizeof(Narrowed),
-                           [constants = std::move(constants)](std::int64_t step, double lr,
+                           [constants = std::move(constants)](const StepOptions& options,
                                                               std::span<std::byte> to) {
-                             const Narrowed narrow = math::narrowed(constants(step, lr));
+                             const Narrowed narrow = math::narrowed(constants(options));
                              std::memcpy(to.data(), &narrow, sizeof narrow);
                            }),
             skip_};
@@ -90,8 +117,18 @@ class Optimizer : public Stateful {
   void check_range(const char* what, double value, double low, double high) const;
 
  private:
-  using WriteConstants = std::function<void(std::int64_t step, double lr, std::span<std::byte> to)>;
+  struct Group {
+    std::size_t last;  // of its parameters, one past it
+    double lr_scale;
+    double weight_decay;
+  };
+  using WriteConstants = std::function<void(const StepOptions& options, std::span<std::byte> to)>;
   Tensor live_constants(std::size_t bytes, WriteConstants write);
+  StepOptions options_at(std::int64_t step, double lr, std::size_t group) const {
+    return {step, lr * groups_[group].lr_scale, groups_[group].weight_decay};
+  }
+  const Group& group_at(std::size_t group) const;
+  void update_run(const GradientRun& run);
   bool is_laid_out() const;
   void follow_parameters();
   void count_step();
@@ -102,10 +139,12 @@ class Optimizer : public Stateful {
 
   std::string name_;
   Parameters parameters_;
+  std::vector<Group> groups_;
+  bool has_weight_decay_;
   double lr_;
-  std::vector<Tensor> state_;          // each laid out as the flat parameters are
-  std::vector<std::int64_t> offsets_;  // of each parameter in a state tensor
+  FlatState state_;
   std::int64_t steps_ = 0;
+  std::size_t group_ = 0;  // that is updated
   std::vector<double> coming_lrs_;
   ops::SkipArgs skip_;  // of the step under way
 };
@@ -117,7 +156,7 @@ using SGDOptions = math::SgdOptions;  ///< lr, momentum, dampening, weight_decay
 class SGD : public Optimizer {
  public:
   /// Throws Error for options out of range; nesterov needs momentum and no dampening.
-  explicit SGD(Parameters parameters, const SGDOptions& options = {});
+  explicit SGD(ParameterGroups parameters, const SGDOptions& options = {});
   std::string text() const override;
 
  private:
@@ -147,11 +186,11 @@ struct AdamWOptions {
 class Adam : public Optimizer {
  public:
   /// Throws Error for options out of range.
-  explicit Adam(Parameters parameters, const AdamOptions& options = {});
+  explicit Adam(ParameterGroups parameters, const AdamOptions& options = {});
   std::string text() const override;
 
  protected:
-  Adam(std::string name, Parameters parameters, const AdamOptions& options);
+  Adam(std::string name, ParameterGroups parameters, const AdamOptions& options);
 
  private:
   void update(Tensor& values, const Tensor& gradients, std::vector<Tensor>& state) override;
@@ -168,7 +207,7 @@ class Adam : public Optimizer {
 class AdamW : public Adam {
  public:
   /// Throws Error for options out of range.
-  explicit AdamW(Parameters parameters, const AdamWOptions& options = {});
+  explicit AdamW(ParameterGroups parameters, const AdamWOptions& options = {});
 };
 
 }  // namespace sinter

@@ -22,7 +22,7 @@ struct RMSpropOptions {
 class RMSprop : public Optimizer {
  public:
   /// Throws Error for options out of range.
-  explicit RMSprop(Parameters parameters, const RMSpropOptions& options = {});
+  explicit RMSprop(ParameterGroups parameters, const RMSpropOptions& options = {});
   std::string text() const override;
 
  private:
@@ -45,7 +45,7 @@ struct AdagradOptions {
 class Adagrad : public Optimizer {
  public:
   /// Throws Error for options out of range.
-  explicit Adagrad(Parameters parameters, const AdagradOptions& options = {});
+  explicit Adagrad(ParameterGroups parameters, const AdagradOptions& options = {});
   std::string text() const override;
 
  private:
@@ -68,7 +68,7 @@ struct NAdamOptions {
 class NAdam : public Optimizer {
  public:
   /// Throws Error for options out of range.
-  explicit NAdam(Parameters parameters, const NAdamOptions& options = {});
+  explicit NAdam(ParameterGroups parameters, const NAdamOptions& options = {});
   std::string text() const override;
 
  private:
@@ -94,7 +94,7 @@ struct RAdamOptions {
 class RAdam : public Optimizer {
  public:
   /// Throws Error for options out of range.
-  explicit RAdam(Parameters parameters, const RAdamOptions& options = {});
+  explicit RAdam(ParameterGroups parameters, const RAdamOptions& options = {});
   std::string text() const override;
 
  private:

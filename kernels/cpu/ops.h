@@ -70,6 +70,7 @@ void sgd_update(InOut p, In g, InOut momentum, const ops::SgdArgs& args);
 void adam_update(InOut p, In g, InOut m, InOut v, const ops::AdamArgs& args);
 void rule_update(InOut p, In g, InOuts state, const ops::RuleArgs& args);
 void clip_norm(InOuts tensors, In scale, Out norm, Out found, double max_norm);
+void clip_value(InOuts tensors, double limit);
 void scale_update(InOut scale, InOut clean, InOut skipped, In found,
                   const ops::ScaleUpdateArgs& args);
 

@@ -101,6 +101,20 @@ void clip_norm(InOuts tensors, In scale, Out norm, Out found, double max_norm) {
   }
 }
 
+void clip_value(InOuts tensors, double limit) {
+  for (std::size_t k = 0; k < tensors.size(); ++k) {
+    with_floating("clip_value", tensors[k].dtype(), [&]<class T>(T) {
+      T* const x = tensors[k].raw<T>();
+      const T most = static_cast<T>(limit);
+      parallel_shares(tensors[k].numel(), update_grain, [&](std::int64_t begin, std::int64_t end) {
+        // std::clamp gives back a NaN, as it compares with nothing.
+        std::for_each(x + begin, x + end,
+                      [most](T& value) { value = std::clamp(value, -most, most); });
+      });
+    });
+  }
+}
+
 void scale_update(InOut scale, InOut clean, InOut skipped, In found,
                   const ops::ScaleUpdateArgs& args) {
   math::update_scale(*scale->raw<float>(), *clean->raw<std::int64_t>(),

@@ -271,6 +271,9 @@ template <class T>
 void add_squares(int device, const T* x, std::int64_t n, const Clipping& clipping, bool is_last);
 template <class T>
 void scale_by(int device, T* x, std::int64_t n, const float* factor);
+/// ops::clip_value, of n elements.
+template <class T>
+void clip_value(int device, T* x, std::int64_t n, float limit);
 /// ops::scale_update
 void scale_update(int device, float* scale, std::int64_t* clean, std::int64_t* skipped,
                   const std::int32_t* found, const ops::ScaleUpdateArgs& args);

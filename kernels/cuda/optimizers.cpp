@@ -63,6 +63,15 @@ void clip_norm(InOuts tensors, In scale, Out norm, Out found, double max_norm) {
       [&](auto* x, std::int64_t n, std::size_t) { scale_by(device, x, n, factor.raw<float>()); });
 }
 
+void clip_value(InOuts tensors, double limit) {
+  for (std::size_t k = 0; k < tensors.size(); ++k) {
+    with_storage("clip_value", tensors[k].dtype(), [&]<class T>(T) {
+      clip_value(tensors[k].device().index, tensors[k].raw<T>(), tensors[k].numel(),
+                 static_cast<float>(limit));
+    });
+  }
+}
+
 void scale_update(InOut scale, InOut clean, InOut skipped, In found,
                   const ops::ScaleUpdateArgs& args) {
   scale_update(scale->device().index, scale->raw<float>(), clean->raw<std::int64_t>(),

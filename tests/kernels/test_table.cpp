@@ -67,6 +67,7 @@ TEST_CASE("every op has a name of its own and a CPU kernel, which is the referen
                            "adam_update",
                            "rule_update",
                            "clip_norm",
+                           "clip_value",
                            "scale_update"}) {
     CAPTURE(name);
     CHECK(names.contains(name));

@@ -152,6 +152,62 @@ TEST_CASE("a gradient that is no number spoils the others, as in PyTorch") {
   CHECK(norm_of_gradients(net.parameters()) == doctest::Approx(0.1).epsilon(1e-4));
 }
 
+// By torch's definition: the nearest number within the bounds.
+void check_values(Device device) {
+  for (const DType dtype : {DType::float32, DType::float64, DType::float16}) {
+    Sequential net = model();
+    static_cast<Linear&>(net[0]).bias().set_trainable(false);  // a gap
+    net.to(dtype);
+    net.to(device);
+    backward(net, 2);
+    Tensor gradient = net.parameters()[3].grad();
+    gradient.copy_from(Tensor::from({HUGE_VALF, -HUGE_VALF, NAN}, {3}).to(dtype));
+    std::vector<double> before;
+    const auto read = [&](std::vector<double>& to) {
+      for (const std::size_t i : {0, 2, 3}) {
+        const Tensor host = net.parameters()[i].grad().to(Device::cpu()).to(DType::float64);
+        const auto values = host.to_vector<double>();
+        to.insert(to.end(), values.begin(), values.end());
+      }
+    };
+    read(before);
+    clip_grad_value(net.parameters(), 0x1p-6);
+    std::vector<double> after;
+    read(after);
+    std::size_t held = 0;
+    for (std::size_t i = 0; i + 1 < before.size(); ++i) {
+      const double expected = std::max(-0x1p-6, std::min(before[i], 0x1p-6));
+      held += expected != before[i];
+      REQUIRE(after[i] == expected);
+    }
+    CHECK(std::isnan(after.back()));
+    CHECK(held > 100);
+    CHECK(held < before.size() / 2);
+  }
+}
+
+TEST_CASE("clip_grad_value holds each element, infinities included, and leaves NaN") {
+  check_values(Device::cpu());
+}
+
+TEST_CASE("CUDA: clip_grad_value holds each element, infinities included, and leaves NaN") {
+  if (has_gpu()) {
+    check_values(Device::cuda());
+  }
+}
+
+TEST_CASE("clip_grad_value refuses what it cannot do") {
+  Sequential net = model();
+  CHECK(sentence_of([&] { clip_grad_value(net.parameters(), 1); }) ==
+        "clip_grad_value: no parameter has a gradient; call tape.backward(loss) before it");
+  backward(net, 1);
+  for (const double bad : {0.0, -1.0, std::numeric_limits<double>::quiet_NaN()}) {
+    CHECK(sentence_of([&] {
+            clip_grad_value(net.parameters(), bad);
+          }).starts_with("clip_grad_value: clip_value must be above 0, got "));
+  }
+}
+
 TEST_CASE("clip_grad_norm refuses what it cannot do") {
   Sequential net = model();
   CHECK(sentence_of([&] { clip_grad_norm(net.parameters(), 1); }) ==

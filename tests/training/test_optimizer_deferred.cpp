@@ -78,6 +78,9 @@ const auto momentum = [](Parameters p) {
   return SGD{std::move(p), {.lr = 0.1, .momentum = 0.9, .dampening = 0.2, .weight_decay = 0.01}};
 };
 const auto adam = [](Parameters p) { return Adam{std::move(p), {.lr = 0.1}}; };
+const auto grouped = [](Parameters p) {
+  return AdamW{weight_decay_groups(p), {.lr = 0.1, .weight_decay = 0.5}};
+};
 const auto adam_w = [](Parameters p) { return AdamW{std::move(p), {.lr = 0.1}}; };
 
 }  // namespace
@@ -87,6 +90,7 @@ TEST_CASE("a step that takes over gradients gives the bits of one that reads the
   check_same(momentum, nothing);
   check_same(adam, nothing);
   check_same(adam_w, nothing);
+  check_same(grouped, nothing);
 }
 
 TEST_CASE("gradients that somebody looked at, added to or dropped are still the right ones") {

@@ -43,6 +43,8 @@ using Public = std::tuple<
     BatchNorm*, BatchNorm1d*, BatchNorm2d*, BatchNormOptions*, Buffer*, NamedBuffer*,
     TensorFile*,
     // training
+    ParameterGroup*, ParameterGroups*, EMA*, EMAOptions*, EarlyStopping*, EarlyStoppingOptions*,
+    LrFinderOptions*, LrFinderResult*, WeightsCopy*,
     Optimizer*, SGD*, Adam*, AdamW*, AdamWOptions*, RMSprop*, RMSpropOptions*, Adagrad*,
     AdagradOptions*, NAdam*, NAdamOptions*, RAdam*, RAdamOptions*, Dataset*, Batch*, Subset*, TensorDataset*,
     InMemoryDataset*, InMemoryOptions*, DataLoader*, LoaderOptions*, datasets::Mnist*,
@@ -58,7 +60,7 @@ const std::set<std::string> internal{
     "PendingGradient", "DeferredGradients", "EpochRun",     "LayerArgument",
     "LayerCall",       "ProgressBar",       "Table",        "Taker",
     "TextForm",        "AffineParameters",  "Checkpointer", "StopSignals",
-    "FitState",        "EpochSums",         "ModuleCall",   "BackwardInAnomaly"};
+    "FitState",        "EpochSums",         "ModuleCall",   "BackwardInAnomaly", "FlatState"};
 
 std::string read(const std::filesystem::path& path) {
   std::ifstream in(path);

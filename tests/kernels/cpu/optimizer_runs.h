@@ -52,6 +52,11 @@ NamedRuns optimizer_runs(Numbers& numbers) {
     ops::clip_norm(tensors, Tensor{}, norm, absent, 3);
     return Results{tensors[0], tensors[1], norm};
   });
+  add(ops::clip_value, [=] {
+    Results tensors{p.clone(), g.clone()};
+    ops::clip_value(tensors, 0.25);
+    return tensors;
+  });
   add(ops::scale_update, [] {
     Tensor scale = Tensor::full({}, 8), clean = Tensor::zeros({}, DType::int64);
     Tensor skipped = Tensor::zeros({}, DType::int64);

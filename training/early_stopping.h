@@ -1,0 +1,53 @@
+// Ends a run that no longer gets better.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include <sinter/layers/module.h>
+#include <sinter/training/weights_copy.h>
+
+namespace sinter {
+
+struct EarlyStoppingOptions {
+  bool maximise = false;      ///< the larger metric is the better one
+  std::int64_t patience = 3;  ///< metrics in a row that are no better, with which a run ends
+  double min_delta = 0.0;     ///< by how much more than this is better
+  bool restore_best = false;  ///< the weights of the best metric are kept, and put back at the end
+};
+
+/// Lightning's and Keras's EarlyStopping:
+///
+///     EarlyStopping stopping(model, {.patience = 5, .restore_best = true});
+///     trainer.fit(data, {.validation = &unseen, .on_epoch = [&](const EpochReport& report) {
+///       return stopping.step(report.validation->loss);
+///     }});
+///     stopping.restore_best();  // where the run ended earlier, by its number of epochs
+class EarlyStopping {
+ public:
+  /// What it has seen so far: enough to go on from, but for the weights.
+  struct State {
+    double best;           ///< an infinity before the first metric
+    std::int64_t bad = 0;  ///< metrics since the best one
+  };
+
+  /// The model must outlive it. Throws Error for a patience below 1 and a min_delta that is not
+  /// finite and at least 0.
+  explicit EarlyStopping(Module& model, const EarlyStoppingOptions& options = {});
+  /// The metric of an epoch; NaN is no better than any. False: the run is to end, and the best
+  /// weights have been put back if that was asked for.
+  bool step(double metric);
+  /// Puts back the weights and buffers of the best metric, if they are kept and there was one.
+  void restore_best();
+
+  const State& state() const { return state_; }
+  void set_state(const State& state) { state_ = state; }
+
+ private:
+  Module& model_;
+  EarlyStoppingOptions options_;
+  State state_;
+  std::optional<WeightsCopy> weights_;
+};
+
+}  // namespace sinter
