@@ -3,8 +3,10 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 
 #include <sinter/layers/module.h>
+#include <sinter/training/state.h>
 #include <sinter/training/weights_copy.h>
 
 namespace sinter {
@@ -23,14 +25,8 @@ struct EarlyStoppingOptions {
 ///       return stopping.step(report.validation->loss);
 ///     }});
 ///     stopping.restore_best();  // where the run ended earlier, by its number of epochs
-class EarlyStopping {
+class EarlyStopping : public Stateful {
  public:
-  /// What it has seen so far: enough to go on from, but for the weights.
-  struct State {
-    double best;           ///< an infinity before the first metric
-    std::int64_t bad = 0;  ///< metrics since the best one
-  };
-
   /// The model must outlive it. Throws Error for a patience below 1 and a min_delta that is not
   /// finite and at least 0.
   explicit EarlyStopping(Module& model, const EarlyStoppingOptions& options = {});
@@ -40,13 +36,18 @@ class EarlyStopping {
   /// Puts back the weights and buffers of the best metric, if they are kept and there was one.
   void restore_best();
 
-  const State& state() const { return state_; }
-  void set_state(const State& state) { state_ = state; }
+  /// Whether the latest metric was to end the run.
+  bool stopped() const { return bad_ >= options_.patience; }
+  bool maximises() const { return options_.maximise; }
+  void visit_state(StateVisitor& visitor) override;
+  std::string text() const override;
+  const Module& model() const { return model_; }
 
  private:
   Module& model_;
   EarlyStoppingOptions options_;
-  State state_;
+  double best_;           // an infinity before the first metric
+  std::int64_t bad_ = 0;  // metrics since the best one
   std::optional<WeightsCopy> weights_;
 };
 

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include <sinter/kernels/ops.h>
+#include <sinter/layers/text_form.h>
 #include <sinter/runtime/graph.h>
 #include <sinter/runtime/log.h>
 #include <sinter/training/ema.h>
@@ -93,7 +94,7 @@ EMA::Applied::~Applied() {
   try {
     weights_.restore();
   } catch (const std::exception& error) {
-    log::warn(text("EMA: the model keeps its averages for weights: ", error.what()));
+    log::warn(sinter::text("EMA: the model keeps its averages for weights: ", error.what()));
   }
 }
 
@@ -131,9 +132,18 @@ Buffers EMA::averages() {
   return out;
 }
 
-void EMA::set_updates(std::int64_t updates) {
-  check(updates >= 0, "EMA: updates cannot be ", updates);
-  updates_ = updates;
+void EMA::visit_state(StateVisitor& visitor) {
+  visitor.number("updates", updates_, 0);
+  for (const NamedBuffer& average : averages()) {
+    visitor.tensor(average.name, average.value);
+  }
+}
+
+std::string EMA::text() const {
+  return TextForm("EMA")
+      .argument("decay", options_.decay)
+      .argument("warm_up", options_.warm_up)
+      .str();
 }
 
 }  // namespace sinter

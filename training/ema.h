@@ -2,9 +2,11 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 
 #include <sinter/layers/module.h>
 #include <sinter/training/flat_state.h>
+#include <sinter/training/state.h>
 #include <sinter/training/weights_copy.h>
 
 namespace sinter {
@@ -25,7 +27,7 @@ struct EMAOptions {
 ///
 /// By hand, update() comes after optimizer.step(). Averages of 16-bit weights are float32, in which
 /// small changes are not lost. They follow a model that moves.
-class EMA {
+class EMA : public Stateful {
  public:
   /// The model must outlive it. Throws Error for a decay outside [0, 1), and unless all parameters
   /// are of one type and device.
@@ -58,8 +60,9 @@ class EMA {
 
   /// The averages by the names of the parameters, for a file; the tensors share their elements.
   Buffers averages();
-  /// To go on: the averages were updated so often.
-  void set_updates(std::int64_t updates);
+  void visit_state(StateVisitor& visitor) override;
+  std::string text() const override;
+  const Module& model() const { return model_; }
   /// All averages in one: what a recorded step writes to.
   const Tensor& state() const { return state_.tensors().front(); }
 

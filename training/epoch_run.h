@@ -52,6 +52,8 @@ class EpochRun {
   /// Throws Error for a loss that is not finite, where that is not allowed.
   void look_at(double loss, std::int64_t step, double lr) const;
 
+  /// Makes room on the terminal.
+  void clear_bar() { bar_.clear(); }
   /// Batches of the epoch so far.
   std::int64_t batch() const { return batch_; }
   /// Of those that were read.

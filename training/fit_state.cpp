@@ -51,6 +51,12 @@ FitState::FitState(const FitOptions& options, const DataLoader& loader, std::int
   setting = sinter::text("training on ", items, " items in ", batches, " batches of ",
                          options.batch_size, options.shuffle ? ", shuffled" : ", in order",
                          options.schedule ? ", with a schedule" : ", without a schedule");
+  if (options.accumulate > 1) {
+    setting += sinter::text(" times ", options.accumulate);
+  }
+  if (options.overfit_batch) {
+    setting += ", the first one alone";
+  }
   if (options.autocast) {
     setting += sinter::text(", in ", *options.autocast);
   }

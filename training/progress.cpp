@@ -21,9 +21,11 @@ ProgressBar::ProgressBar(std::string title, std::int64_t total, bool on)
       start_(Clock::now()),
       drawn_(start_) {}
 
-ProgressBar::~ProgressBar() {
+ProgressBar::~ProgressBar() { clear(); }
+
+void ProgressBar::clear() {
   if (on_) {
-    std::fputs("\r\x1b[K", stderr);  // leaves an empty line for what is printed next
+    std::fputs("\r\x1b[K", stderr);
   }
 }
 

@@ -17,6 +17,8 @@ class ProgressBar {
   ProgressBar& operator=(const ProgressBar&) = delete;
 
   void update(std::int64_t done, double loss);
+  /// Makes the line empty, for what is printed next.
+  void clear();
 
  private:
   std::string title_;

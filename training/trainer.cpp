@@ -2,17 +2,14 @@
 #include <chrono>
 #include <cmath>
 #include <cstdio>
-#include <numeric>
 #include <utility>
 
 #include <sinter/autograd/autocast.h>
 #include <sinter/runtime/backend.h>
-#include <sinter/training/checkpointer.h>
+#include <sinter/runtime/log.h>
 #include <sinter/training/epoch_run.h>
-#include <sinter/training/fit_state.h>
-#include <sinter/training/loader.h>
 #include <sinter/training/progress.h>
-#include <sinter/training/trainer.h>
+#include <sinter/training/trainer_fit.h>
 
 namespace sinter {
 namespace {
@@ -23,10 +20,7 @@ void print(const EpochReport& report, std::int64_t epochs) {
   std::printf("epoch %lld/%lld  loss %.4f  ", static_cast<long long>(report.epoch),
               static_cast<long long>(epochs), report.loss);
   if (report.validation) {
-    std::printf("validation loss %.4f  ", report.validation->loss);
-    if (report.validation->accuracy) {
-      std::printf("accuracy %.2f%%  ", 100 * *report.validation->accuracy);
-    }
+    std::printf("%s", validation_text(*report.validation).c_str());
   }
   if (report.skipped > 0) {
     std::printf("%lld steps left out  ", static_cast<long long>(report.skipped));
@@ -46,12 +40,62 @@ std::unique_ptr<Dataset> resident_copy(const Dataset& data, Device device) {
   return data.on(device);
 }
 
-// Steps in one graph: enough that what a replay costs the host does not count, and recording them
-// does not take long.
-constexpr std::int64_t most_steps_in_graph = 64;
-// With a GradScaler each replay begins with a look at what the last one left out, and brings along
-// the constants of each step for every number of steps left out before it.
-constexpr std::int64_t most_scaled_steps_in_graph = 16;
+double metric_of(const Evaluation& validation, const EarlyStopping& stopping) {
+  if (!stopping.maximises()) {
+    return validation.loss;
+  }
+  check(validation.accuracy.has_value(),
+        "Trainer::fit: early_stopping maximises, and the targets are no class labels, of which "
+        "there would be an accuracy");
+  return *validation.accuracy;
+}
+
+void check_options(const FitOptions& options, const Module& model) {
+  check(options.epochs >= 0, "Trainer::fit: epochs must be at least 0, got ", options.epochs);
+  check(options.accumulate >= 1 && options.batch_size <= INT64_MAX / options.accumulate,
+        "Trainer::fit: accumulate must be at least 1 and not beyond all bounds, got ",
+        options.accumulate);
+  check(!options.max_grad_norm || *options.max_grad_norm > 0,
+        "Trainer::fit: max_grad_norm must be above 0, got ", options.max_grad_norm.value_or(0));
+  check(!options.max_grad_value || *options.max_grad_value > 0,
+        "Trainer::fit: max_grad_value must be above 0, got ", options.max_grad_value.value_or(0));
+  check(options.validate_every >= 0, "Trainer::fit: validate_every must be at least 0, got ",
+        options.validate_every);
+  const auto needs_validation = [&](bool is_set, const char* what) {
+    check(!is_set || options.validation != nullptr, "Trainer::fit: ", what,
+          " needs FitOptions::validation");
+  };
+  needs_validation(options.checkpoint && options.checkpoint->best != BestBy::none,
+                   "checkpoint.best");
+  needs_validation(options.validate_every > 0, "validate_every");
+  needs_validation(options.early_stopping != nullptr, "early_stopping");
+  check(options.ema == nullptr || &options.ema->model() == &model,
+        "Trainer::fit: FitOptions::ema averages another model than the trainer's");
+  check(options.early_stopping == nullptr || &options.early_stopping->model() == &model,
+        "Trainer::fit: FitOptions::early_stopping keeps the weights of another model than the "
+        "trainer's");
+}
+
+// The first batch of a data set, as many times as there are batches.
+std::vector<std::int64_t> first_batch_again(const DataLoader& loader, std::int64_t items) {
+  const std::int64_t size = std::min(items, loader.options().batch_size);
+  std::vector<std::int64_t> indices(static_cast<std::size_t>(size * loader.batches()));
+  for (std::size_t i = 0; i < indices.size(); ++i) {
+    indices[i] = static_cast<std::int64_t>(i) % size;
+  }
+  return indices;
+}
+
+// The loss of each is a mean over its steps, the first of which are long gone by its end.
+void say_overfit(const std::vector<EpochReport>& reports, std::int64_t items) {
+  if (!reports.empty()) {
+    log::warn(text("Trainer: overfit_batch: training on the first ", items,
+                   " items alone took their mean loss from ", reports.front().loss,
+                   " in the first epoch to ", reports.back().loss, " in epoch ",
+                   reports.back().epoch,
+                   "; where it does not come near 0, look at model, loss and learning rate"));
+  }
+}
 
 }  // namespace
 
@@ -61,106 +105,6 @@ Trainer::Trainer(Module& model, Loss loss, Optimizer& optimizer)
 }
 
 Device Trainer::device() { return optimizer_.parameters().front().state->device; }
-
-struct Trainer::Fit {
-  const FitOptions& options;
-  FitState& state;
-  DataLoader& loader;
-  std::int64_t items;       // of the data set
-  const Dataset* resident;  // the data set on the device, or null
-  Checkpointer& checkpoints;
-  Clock::time_point start = {};  // of the epoch, had it never been interrupted
-
-  double seconds() const { return std::chrono::duration<double>(Clock::now() - start).count(); }
-  double lr_at(const Optimizer& optimizer, std::int64_t step) const {
-    if (!options.schedule) {
-      return optimizer.lr();
-    }
-    const auto total = static_cast<double>(options.epochs) * static_cast<double>(state.batches);
-    return state.base_lr * options.schedule({static_cast<double>(step) / total, step,
-                                             step / state.batches, state.base_lr});
-  }
-};
-
-// One step after the other; a loss that is not finite is found before it has changed anything.
-bool Trainer::run_eagerly(Fit& fit, EpochRun& run) {
-  for (const Batch& batch : fit.loader) {
-    const double lr = run.lrs(1).front();
-    optimizer_.set_lr(lr);
-    const double loss =
-        step_.eager(batch, [&](double value) { run.look_at(value, optimizer_.steps() + 1, lr); });
-    run.add(loss, batch.inputs.size(0));
-    if (stops(fit, run)) {
-      return false;
-    }
-  }
-  return true;
-}
-
-bool Trainer::run_captured(Fit& fit, EpochRun& run) {
-  const auto read_now_and_then = [&] {
-    if (run.is_due()) {
-      step_.check();
-      run.read();
-    }
-  };
-  const std::int64_t batch_size = fit.loader.options().batch_size;
-  const std::int64_t most_steps = scales_ ? most_scaled_steps_in_graph : most_steps_in_graph;
-  if (fit.resident == nullptr) {
-    for (const Batch& batch : fit.loader) {
-      const std::vector<double> lrs = run.lrs(1);
-      optimizer_.set_lr(lrs.front());
-      run.add(step_(batch).reshape({1}), batch.inputs.size(0), lrs);
-      read_now_and_then();
-      if (stops(fit, run)) {
-        return false;
-      }
-    }
-  } else {
-    const std::vector<std::int64_t> order = fit.loader.next_order();
-    const std::span<const std::int64_t> items(order);
-    const auto n = static_cast<std::int64_t>(order.size());
-    for (std::int64_t begin = 0; begin < n;) {
-      // Full graphs, one for the rest of the full batches, one for the last batch; a checkpoint
-      // lies between two.
-      const std::int64_t steps =
-          std::max<std::int64_t>(1, std::min({most_steps, (n - begin) / batch_size,
-                                              fit.checkpoints.steps_to_next(run.batch())}));
-      const std::int64_t end = std::min(n, begin + steps * batch_size);
-      const std::vector<double> lrs = run.lrs(steps);
-      const Tensor losses = step_(
-          *fit.resident,
-          items.subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(end - begin)),
-          std::min(batch_size, end - begin), lrs);
-      run.add(losses, std::min(batch_size, end - begin), lrs);
-      begin = end;
-      read_now_and_then();
-      if (stops(fit, run)) {
-        return false;
-      }
-    }
-  }
-  step_.check();
-  run.read();
-  return true;
-}
-
-bool Trainer::stops(Fit& fit, EpochRun& run) {
-  const bool stop = fit.checkpoints.signal() != 0;
-  FitState& state = fit.state;
-  if (stop || (run.batch() < state.batches && fit.checkpoints.is_due(run.batch()))) {
-    step_.check();
-    run.read();  // so that what is saved comes from losses that were finite
-    if (scales_) {
-      scaler_->settle(optimizer_);
-    }
-    state.batch = run.batch();
-    state.sums = run.sums();
-    state.seconds = fit.seconds();
-    fit.checkpoints.save();
-  }
-  return stop;
-}
 
 bool Trainer::run_epoch(Fit& fit) {
   FitState& state = fit.state;
@@ -212,7 +156,7 @@ bool Trainer::run_epoch(Fit& fit) {
   }
   ++epochs_done_;
   if (options.validation != nullptr) {
-    report.validation = evaluate(*options.validation);
+    report.validation = validate(fit, fit.step(state.batches), report.epoch);
   }
   if (options.progress) {
     print(report, options.epochs);
@@ -220,6 +164,11 @@ bool Trainer::run_epoch(Fit& fit) {
   state.reports.push_back(report);
   const double lr_before = optimizer_.lr();
   bool goes_on = !options.on_epoch || options.on_epoch(report);
+  if (options.early_stopping != nullptr) {
+    goes_on =
+        options.early_stopping->step(metric_of(*report.validation, *options.early_stopping)) &&
+        goes_on;
+  }
   check(!goes_on || !options.schedule || optimizer_.lr() == lr_before,
         "Trainer::fit: on_epoch changed the learning rate to ", optimizer_.lr(),
         ", but the schedule sets it anew in each step; give one of the two");
@@ -249,27 +198,31 @@ void Trainer::roll_back(Fit& fit, const NonFiniteError& error) {
   epochs_done_ = state.epochs_before + state.epoch;
 }
 
-std::vector<EpochReport> Trainer::fit(const Dataset& data, const FitOptions& options) {
-  check(options.epochs >= 0, "Trainer::fit: epochs must be at least 0, got ", options.epochs);
-  check(!options.max_grad_norm || *options.max_grad_norm > 0,
-        "Trainer::fit: max_grad_norm must be above 0, got ", options.max_grad_norm.value_or(0));
-  check(!options.checkpoint || options.checkpoint->best == BestBy::none ||
-            options.validation != nullptr,
-        "Trainer::fit: checkpoint.best needs FitOptions::validation");
+std::vector<EpochReport> Trainer::fit(const Dataset& all, const FitOptions& options) {
+  check_options(options, model_);
   model_.train();
   optimizer_.clear_gradients();  // what a run that ended with an error left
-  const auto loader_with = [&](std::optional<std::uint64_t> seed) {
-    return DataLoader(data, {.batch_size = options.batch_size,
-                             .shuffle = options.shuffle,
-                             .drop_last = options.drop_last,
-                             .seed = seed,
-                             .device = device()});
+  const auto loader_of = [&](const Dataset& items, std::optional<std::uint64_t> seed) {
+    return DataLoader(items, {.batch_size = options.batch_size * options.accumulate,
+                              .shuffle = options.shuffle && !options.overfit_batch,
+                              .drop_last = options.drop_last,
+                              .seed = seed,
+                              .device = device()});
   };
-  FitState state(options, loader_with(options.seed), data.size());
+  const DataLoader of_all = loader_of(all, options.seed);
+  std::optional<Subset> first_batch;
+  if (options.overfit_batch) {
+    first_batch.emplace(all, first_batch_again(of_all, all.size()));
+  }
+  const Dataset& data = first_batch ? *first_batch : all;
+  FitState state(options, of_all, all.size());
   state.epochs_before = epochs_done_;
   state.base_lr = optimizer_.lr();
   step_.set_capture(options.capture);
   step_.set_max_grad_norm(options.max_grad_norm);
+  step_.set_max_grad_value(options.max_grad_value);
+  step_.set_micro_batch(options.accumulate > 1 ? std::optional(options.batch_size) : std::nullopt);
+  step_.set_ema(options.ema);
   if (options.autocast) {
     const Autocast takes_the_type(*options.autocast);
   }
@@ -282,7 +235,9 @@ std::vector<EpochReport> Trainer::fit(const Dataset& data, const FitOptions& opt
   CheckpointParts parts = options.parts;
   for (const auto& [name, part] : CheckpointParts{{"optimizer", &optimizer_},
                                                   {"trainer", &state},
-                                                  {"scaler", scales_ ? &*scaler_ : nullptr}}) {
+                                                  {"scaler", scales_ ? &*scaler_ : nullptr},
+                                                  {"ema", options.ema},
+                                                  {"early_stopping", options.early_stopping}}) {
     check(!parts.contains(name), "Trainer::fit: FitOptions::parts holds a \"", name,
           "\", which is the Trainer's own");
     if (part != nullptr) {
@@ -294,7 +249,7 @@ std::vector<EpochReport> Trainer::fit(const Dataset& data, const FitOptions& opt
     checkpoints.resume(options.resume);
     epochs_done_ = state.epochs_before + state.epoch;
   }
-  DataLoader loader = loader_with(state.seed);
+  DataLoader loader = loader_of(data, state.seed);
   const auto resident = step_.captures() ? resident_copy(data, device()) : nullptr;
   Fit fit{options, state, loader, data.size(), resident.get(), checkpoints};
   // Without a schedule the rate is the caller's to change, in on_epoch.
@@ -307,7 +262,9 @@ std::vector<EpochReport> Trainer::fit(const Dataset& data, const FitOptions& opt
     if (options.checkpoint && options.checkpoint->roll_backs > 0 && options.resume.empty()) {
       checkpoints.save();  // the first epoch has somewhere to go back to
     }
-    for (bool goes_on = state.epoch < options.epochs; goes_on;) {
+    const bool had_stopped = !options.resume.empty() && options.early_stopping != nullptr &&
+                             options.early_stopping->stopped();
+    for (bool goes_on = state.epoch < options.epochs && !had_stopped; goes_on;) {
       try {
         goes_on = run_epoch(fit);
       } catch (const NonFiniteError& error) {
@@ -319,6 +276,12 @@ std::vector<EpochReport> Trainer::fit(const Dataset& data, const FitOptions& opt
     throw;
   }
   restore_lr();
+  if (options.early_stopping != nullptr && checkpoints.signal() == 0) {
+    options.early_stopping->restore_best();
+  }
+  if (options.overfit_batch) {
+    say_overfit(state.reports, std::min(all.size(), loader.options().batch_size));
+  }
   return std::move(state.reports);
 }
 

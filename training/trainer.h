@@ -12,6 +12,8 @@
 #include <sinter/training/captured_step.h>
 #include <sinter/training/checkpoint.h>
 #include <sinter/training/dataset.h>
+#include <sinter/training/early_stopping.h>
+#include <sinter/training/ema.h>
 #include <sinter/training/grad_scaler.h>
 #include <sinter/training/loader.h>
 #include <sinter/training/optimizers.h>
@@ -43,16 +45,48 @@ struct EpochReport {
   int stopped_by = 0;
 };
 
+/// A step that the device has been given.
+struct StepReport {
+  std::int64_t step = 0;   ///< of this call of fit, counted from 1
+  std::int64_t epoch = 0;  ///< likewise
+  std::int64_t items = 0;
+  double lr = 0.0;
+  /// A scalar on the device, of before the update. Reading it waits for the device.
+  Tensor loss;
+};
+
+struct ValidationReport {
+  std::int64_t step = 0;   ///< steps made so far in this call of fit
+  std::int64_t epoch = 0;  ///< counted from 1
+  Evaluation evaluation;
+};
+
 struct FitOptions {
   std::int64_t epochs = 1;
   std::int64_t batch_size = 64;
+  /// So many batches are gone through for one update (gradient accumulation), as if they were one
+  /// of accumulate * batch_size items: CapturedStep::set_micro_batch. A step, for schedules,
+  /// reports and checkpoints, is an update. Where an epoch ends with fewer batches or items, their
+  /// update is by the mean over what there is; drop_last leaves it out.
+  std::int64_t accumulate = 1;
   const Dataset* validation = nullptr;  ///< evaluated after each epoch
+  std::int64_t validate_every = 0;  ///< and, unless it is 0, after so many steps, again and again
   bool shuffle = true;
   bool drop_last = false;
   std::optional<std::uint64_t> seed = std::nullopt;  ///< of the shuffling; else global_seed()
   Schedule schedule = nullptr;                       ///< a factor on the optimizer's lr; else 1
   /// Gradients are held to this norm before each update, as clip_grad_norm() does.
   std::optional<double> max_grad_norm = std::nullopt;
+  /// Each element of the gradients is held within this bound, before their norm is.
+  std::optional<double> max_grad_value = std::nullopt;
+  /// Averages of the weights, updated with each step; validation is of them. A part of checkpoints.
+  EMA* ema = nullptr;
+  /// Ends the run by the validation loss, or accuracy where it maximises, of the epochs, and puts
+  /// the best weights back at the end, if it keeps them. A part of checkpoints.
+  EarlyStopping* early_stopping = nullptr;
+  /// Every batch is the first one, unshuffled: a test that model, loss and learning rate can work
+  /// at all, since then the loss comes near 0. Said in the log with what became of the loss.
+  bool overfit_batch = false;
   /// float16 or bfloat16: steps run in such an Autocast scope, float16 with a GradScaler, which
   /// goes on from one call of fit to the next. Validation is in the model's own type, as evaluate()
   /// is.
@@ -76,6 +110,13 @@ struct FitOptions {
   bool progress = true;
   /// Called after each epoch, before its checkpoint; false ends the run.
   std::function<bool(const EpochReport&)> on_epoch = nullptr;
+  /// Called for each step once the device has been given it. All but the report's loss is known to
+  /// the host and costs no waiting; reading the loss, or weights, waits for the device. Where a
+  /// graph holds several steps, the calls for all of them come after it: weights and optimizer are
+  /// then those after the last.
+  std::function<void(const StepReport&)> on_step = nullptr;
+  /// Called after each validation, those at the ends of epochs too, before on_epoch.
+  std::function<void(const ValidationReport&)> on_validation = nullptr;
 };
 
 /// Trains `model`, which it puts into train mode, on the device where its parameters are. Model and
@@ -99,8 +140,12 @@ class Trainer {
   /// The steps of an epoch. False: a signal ends the run.
   bool run_eagerly(Fit& fit, EpochRun& run);
   bool run_captured(Fit& fit, EpochRun& run);
-  /// After some steps: writes the checkpoint that is due. Whether a signal ends the run.
+  /// After some steps: validates and writes the checkpoint that are due. Whether a signal ends the
+  /// run.
   bool stops(Fit& fit, EpochRun& run);
+  Evaluation validate(Fit& fit, std::int64_t step, std::int64_t epoch);
+  void tell(Fit& fit, const EpochRun& run, const Tensor& losses, std::int64_t items_each,
+            const std::vector<double>& lrs);
   void roll_back(Fit& fit, const NonFiniteError& error);
   Device device();
 

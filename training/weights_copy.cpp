@@ -27,4 +27,15 @@ void WeightsCopy::restore() const {
   }
 }
 
+void WeightsCopy::visit(StateVisitor& visitor) const {
+  const Parameters parameters = model_.parameters();
+  for (std::size_t i = 0; i < parameters_.size(); ++i) {
+    visitor.tensor("copy." + parameters[i].name, parameters_[i]);
+  }
+  const Buffers buffers = model_.buffers();
+  for (std::size_t i = 0; i < buffers_.size(); ++i) {
+    visitor.tensor("copy." + buffers[i].name, buffers_[i]);
+  }
+}
+
 }  // namespace sinter

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include <sinter/layers/module.h>
+#include <sinter/training/state.h>
 
 namespace sinter {
 
@@ -14,6 +15,8 @@ class WeightsCopy {
   /// Writes them back, to wherever the parameters are by now. The model must be the one that was
   /// copied, with the same members.
   void restore() const;
+  /// Its values, "copy.0.weight", for those who keep one.
+  void visit(StateVisitor& visitor) const;
 
  private:
   Module& model_;

@@ -5,6 +5,7 @@
 #include <doctest/doctest.h>
 
 #include "../runtime/sentence.h"
+#include "data_files.h"
 #include <sinter/sinter.h>
 
 using namespace sinter;
@@ -69,14 +70,29 @@ TEST_CASE("the weights and buffers of the best metric come back") {
   CHECK(other.parameters()[0].value().to_vector<float>() == std::vector<float>{5});
 }
 
-TEST_CASE("its state goes on in another") {
-  Sequential model{Linear{1, 1}};
-  EarlyStopping first(model, {.patience = 3}), second(model, {.patience = 3});
+TEST_CASE("a checkpoint holds what it has seen, and the best weights") {
+  Sequential model{Linear{1, 1, {.bias = false}}};
+  Tensor weight = model.parameters()[0].value().detach();
+  const EarlyStoppingOptions options{.patience = 3, .restore_best = true};
+  EarlyStopping first(model, options), second(model, options);
+  weight.fill(7);
   first.step(1);
+  weight.fill(8);
   first.step(2);
   first.step(2);
-  second.set_state(first.state());
+  const testing::TempFolder folder;
+  save_checkpoint(folder / "run.safetensors", model, {{"stopping", &first}});
+  load_checkpoint(folder / "run.safetensors", model, {{"stopping", &second}});
+  CHECK_FALSE(second.stopped());
   CHECK_FALSE(second.step(2));
+  CHECK(second.stopped());
+  CHECK(weight.to_vector<float>()[0] == 7);
+  EarlyStopping other(model, {.patience = 4, .restore_best = true});
+  check_refused(
+      [&] {
+        load_checkpoint(folder / "run.safetensors", model, {{"stopping", &other}});
+      },
+      {"stopping", "patience"});
 }
 
 TEST_CASE("what EarlyStopping refuses") {

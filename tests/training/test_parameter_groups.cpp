@@ -1,6 +1,7 @@
 // Groups of parameters: each is what an optimizer of its own would be, as in torch.
 #include <cmath>
 #include <cstring>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -8,6 +9,7 @@
 #include <doctest/doctest.h>
 
 #include "../runtime/sentence.h"
+#include "data_files.h"
 #include <sinter/sinter.h>
 
 using namespace sinter;
@@ -242,6 +244,39 @@ TEST_CASE("groups that cannot be are one sentence") {
   };
   check_refused([&] { Plain{{{.parameters = net.all, .weight_decay = 0.5}}}; },
                 {"Plain", "no weight decay", "group 0", "0.5"});
+}
+
+TEST_CASE("a checkpoint holds the groups' rates and decays, and fits no other groups") {
+  Net net;
+  const auto made = [&] {
+    return std::make_unique<AdamW>(
+        ParameterGroups{{.parameters = net.model[0].parameters(), .lr = 0.3},  // weight, bias,
+                        {.parameters = net.model[2].parameters(), .weight_decay = 0.5}},  // again
+        AdamWOptions{.lr = 0.1});
+  };
+  const auto saved = made(), loaded = made();
+  net.backward(1);
+  saved->step();
+  saved->set_lr(0.7);
+  saved->set_lr_scale(1, 0.1);
+  saved->set_weight_decay(0, 0.25);
+  const testing::TempFolder folder;
+  save_checkpoint(folder / "run.safetensors", net.model, {{"optimizer", saved.get()}});
+  load_checkpoint(folder / "run.safetensors", net.model, {{"optimizer", loaded.get()}});
+  for (const std::size_t g : {0, 1}) {
+    CHECK(loaded->lr(g) == saved->lr(g));
+    CHECK(loaded->weight_decay(g) == saved->weight_decay(g));
+  }
+  CHECK(loaded->steps() == 1);
+  CHECK(loaded->state()[0].to_vector<float>() == saved->state()[0].to_vector<float>());
+
+  AdamW other{{{.parameters = {net.all[0]}}, {.parameters = {net.all[1], net.all[2], net.all[3]}}},
+              {.lr = 0.1}};
+  check_refused(
+      [&] {
+        load_checkpoint(folder / "run.safetensors", net.model, {{"optimizer", &other}});
+      },
+      {"optimizer"});
 }
 
 namespace {

@@ -49,7 +49,8 @@ using Public = std::tuple<
     AdagradOptions*, NAdam*, NAdamOptions*, RAdam*, RAdamOptions*, Dataset*, Batch*, Subset*, TensorDataset*,
     InMemoryDataset*, InMemoryOptions*, DataLoader*, LoaderOptions*, datasets::Mnist*,
     datasets::MnistOptions*, CapturedStep*, GradScaler*, GradScalerOptions*, TrainingTime*, SchedulePer*,
-    OneCycleOptions*, ReduceOnPlateauOptions*, ReduceOnPlateau*, Trainer*, FitOptions*, EpochReport*, Evaluation*,
+    OneCycleOptions*, ReduceOnPlateauOptions*, ReduceOnPlateau*, Trainer*, FitOptions*, EpochReport*, Evaluation*, StepReport*,
+    ValidationReport*,
     Stateful*, StateVisitor*, LoopPosition*, BestBy*, CheckpointOptions*, NonFiniteError*>;
 // clang-format on
 static_assert(std::tuple_size_v<Public> > 60);
