@@ -207,7 +207,9 @@ std::vector<EpochReport> Trainer::fit(const Dataset& all, const FitOptions& opti
                               .shuffle = options.shuffle && !options.overfit_batch,
                               .drop_last = options.drop_last,
                               .seed = seed,
-                              .device = device()});
+                              .device = device(),
+                              .workers = options.workers,
+                              .prefetch = options.prefetch});
   };
   const DataLoader of_all = loader_of(all, options.seed);
   std::optional<Subset> first_batch;

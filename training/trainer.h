@@ -73,6 +73,10 @@ struct FitOptions {
   std::int64_t validate_every = 0;  ///< and, unless it is 0, after so many steps, again and again
   bool shuffle = true;
   bool drop_last = false;
+  /// Threads that fetch batches ahead, and how many each, as LoaderOptions has them; a data set
+  /// that lies on the device needs none.
+  int workers = 0;
+  std::int64_t prefetch = 2;
   std::optional<std::uint64_t> seed = std::nullopt;  ///< of the shuffling; else global_seed()
   Schedule schedule = nullptr;                       ///< a factor on the optimizer's lr; else 1
   /// Gradients are held to this norm before each update, as clip_grad_norm() does.

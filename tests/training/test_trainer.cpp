@@ -1,9 +1,12 @@
 // Trainer::fit and evaluate: what a run reports, and that it is the loop one would write by hand.
+#include <atomic>
 #include <cmath>
 #include <cstdlib>
 #include <fstream>
 #include <limits>
+#include <span>
 #include <string>
+#include <thread>
 #include <unistd.h>
 #include <vector>
 
@@ -277,6 +280,33 @@ TEST_CASE("what a data set throws reaches the caller of fit") {
   CHECK_THROWS_WITH_AS(
       (Trainer{model, CrossEntropyLoss{}, optimizer}.fit(data, {.progress = false})),
       "item 5 cannot be read", std::runtime_error);
+}
+
+TEST_CASE("workers fetch for fit, which trains to the same bytes") {
+  // Where batches were fetched.
+  struct Watched : TensorDataset {
+    Watched(const TensorDataset& data) : TensorDataset(data) {}
+    Batch batch(std::span<const std::int64_t> indices, Device device) const override {
+      on_caller += std::this_thread::get_id() == caller ? 1 : 0;
+      ++all;
+      return TensorDataset::batch(indices, device);
+    }
+    std::thread::id caller = std::this_thread::get_id();
+    mutable std::atomic<int> on_caller{0}, all{0};
+  };
+  std::vector<float> first;
+  for (const int workers : {0, 1, 3}) {
+    const Watched data{signs(70)};
+    manual_seed(4);
+    Sequential model{Linear{2, 16}, ReLU{.drop_p = 0.2}, Linear{16, 2}};
+    SGD optimizer{model.parameters(), {.lr = 0.05}};
+    Trainer{model, CrossEntropyLoss{}, optimizer}.fit(
+        data, {.epochs = 3, .batch_size = 16, .workers = workers, .progress = false});
+    CHECK(data.all == 3 * 5);
+    CHECK(data.on_caller == (workers == 0 ? 3 * 5 : 0));
+    first = first.empty() ? weights(model) : first;
+    CHECK(weights(model) == first);
+  }
 }
 
 TEST_CASE("memory stays flat over 10,000 steps") {

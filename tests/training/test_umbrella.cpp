@@ -61,7 +61,8 @@ const std::set<std::string> internal{
     "PendingGradient", "DeferredGradients", "EpochRun",     "LayerArgument",
     "LayerCall",       "ProgressBar",       "Table",        "Taker",
     "TextForm",        "AffineParameters",  "Checkpointer", "StopSignals",
-    "FitState",        "EpochSums",         "ModuleCall",   "BackwardInAnomaly", "FlatState"};
+    "FitState",        "EpochSums",         "ModuleCall",   "BackwardInAnomaly",
+    "FlatState"};
 
 std::string read(const std::filesystem::path& path) {
   std::ifstream in(path);
