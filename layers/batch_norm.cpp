@@ -28,9 +28,9 @@ BatchNorm::BatchNorm(const char* name, const char* expected, int least_rank, int
     bias_ = Parameter(channels, {0, 0});
   }
   if (options.track_running_stats) {
-    running_mean_ = Buffer(Tensor::zeros(channels));
-    running_var_ = Buffer(Tensor::full(channels, 1));
-    num_batches_tracked_ = Buffer(Tensor::zeros({}, DType::int64));
+    running_mean_ = Buffer(channels, 0);
+    running_var_ = Buffer(channels, 1);
+    num_batches_tracked_ = Buffer({}, 0, DType::int64);
   }
 }
 

@@ -2,6 +2,7 @@
 // but no optimizer's business.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -18,7 +19,13 @@ class Buffer {
   /// An absent buffer.
   Buffer() = default;
   explicit Buffer(Tensor values) : values_(std::move(values)) {}
-  Buffer(const Buffer& other) : values_(other.present() ? other.values_.clone() : Tensor{}) {}
+  /// Every element is `value`. Made when first asked for, as parameters are: a model that is only
+  /// described takes no memory, whatever the text of a stranger says.
+  Buffer(const Shape& shape, double value, DType dtype = DType::float32)
+      : unmade_(Fill{shape, value, dtype}) {}
+  Buffer(const Buffer& other)
+      : values_(other.values_.defined() ? other.values_.clone() : Tensor{}),
+        unmade_(other.unmade_) {}
   Buffer& operator=(const Buffer& other) {
     *this = Buffer(other);
     return *this;
@@ -27,19 +34,32 @@ class Buffer {
   Buffer& operator=(Buffer&&) = default;
   ~Buffer() = default;
 
-  bool present() const { return values_.defined(); }
+  bool present() const { return values_.defined() || unmade_.has_value(); }
   /// Undefined where the buffer is absent.
-  const Tensor& value() const { return values_; }
+  const Tensor& value() const {
+    if (unmade_) {
+      values_ = Tensor::full(unmade_->shape, unmade_->value, unmade_->dtype);
+      unmade_.reset();
+    }
+    return values_;
+  }
 
-  void to(Device device) { values_ = values_.to(device); }
+  void to(Device device) { values_ = value().to(device); }
   void to(DType model) {
-    if (is_floating(values_.dtype())) {
+    if (is_floating(value().dtype())) {
       values_ = values_.to(model == DType::float64 ? DType::float64 : DType::float32);
     }
   }
 
  private:
-  Tensor values_;
+  struct Fill {
+    Shape shape;
+    double value;
+    DType dtype;
+  };
+
+  mutable Tensor values_;
+  mutable std::optional<Fill> unmade_;
 };
 
 /// A buffer's values with its place in the model, "1.running_mean".

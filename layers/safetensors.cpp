@@ -140,6 +140,9 @@ class FileReader {
   }
 
   Shape read_shape(const std::string& name, const Json& list) const {
+    require(list.size() <= Shape::max_rank, "gives tensor \"", name,
+            "\" an impossible shape: it has ", list.size(), " dimensions, at most ",
+            Shape::max_rank, " are supported");
     std::vector<std::int64_t> sizes;
     for (const Json& size : list) {
       require(size.is_number_unsigned() && size.get<std::uint64_t>() <= INT64_MAX,

@@ -29,7 +29,9 @@ struct Batch {
 ///       }
 ///     };
 ///
-/// What get() throws reaches the training loop unchanged.
+/// What get() throws reaches the training loop unchanged. Where a DataLoader has workers, its
+/// threads call batch(), and so get(), at the same time: neither may change anything that they
+/// share, and what they draw at random must follow from the item, not from the order of calls.
 class Dataset {
  public:
   virtual ~Dataset() = default;

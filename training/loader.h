@@ -38,13 +38,11 @@ struct LoaderOptions {
 /// order. The data set must outlive the loader and its loops. What it throws reaches the loop
 /// unchanged, at the batch that could not be fetched.
 ///
-/// With workers, a data set's batch() (and get(), which calls from it) is called from several
-/// threads at once, for the CPU, whatever device is wanted: the thread of the loop moves batches
-/// there. So batch() must be safe to call so, as that of every data set of ours is, and what it
-/// draws at random must follow from the item, not from the order of calls. Its parallel loops stay
-/// on the worker. Leaving the loop waits for the batches that are just being fetched. Workers gain
-/// where fetching takes long: files that are read, images that are unpacked; not for data that lies
-/// in memory, and they cost a copy of data that lies on a device.
+/// Workers call the data set's batch() from several threads at once, for the CPU, whatever device
+/// is wanted: the thread of the loop moves batches there. Their parallel loops stay on them.
+/// Leaving the loop waits for the batches that are just being fetched. Workers gain where fetching
+/// takes long: files that are read, images that are unpacked; not for data that lies in memory, and
+/// data that lies on a device they would copy back.
 class DataLoader {
  public:
   /// Throws Error for a batch_size below 1, a data set without items or, with drop_last, without a

@@ -6,6 +6,7 @@
 #include "../autograd/activation_settings.h"
 #include "../autograd/values.h"
 #include <sinter/layers/sequential.h>
+#include <sinter/runtime/pool.h>
 
 namespace sinter {
 namespace {
@@ -217,6 +218,16 @@ TEST_CASE("layers may be nested, but not without end") {
   CHECK(deepest(Tensor::full({1, 2}, 1)).shape() == Shape{1, 2});
   check_error([&] { Sequential::parse(nested(33)); }, {"nested more than 32 deep"});
   check_error([&] { Sequential::parse(nested(100000)); }, {"nested more than 32 deep"});
+}
+
+TEST_CASE("a model that is only described takes no memory, whatever its size") {
+  reset_peak(Device::cpu());
+  const std::size_t before = pool_stats(Device::cpu()).peak_in_use;
+  check_round_trip("batch_norm1d(1000000000000) -> batch_norm2d(1000000000000, affine=false)");
+  check_round_trip(
+      "linear(1000000, 1000000) -> embedding(1000000000, 1000) -> layer_norm(1000000000)");
+  check_round_trip("conv2d(1000000, 1000000, 5) -> multihead_attention(1000000, 1000)");
+  CHECK(pool_stats(Device::cpu()).peak_in_use == before);
 }
 
 TEST_CASE("values out of range are errors of the layer") {

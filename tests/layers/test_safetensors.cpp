@@ -238,6 +238,29 @@ TEST_CASE("tensors that share bytes are refused before memory is taken for any")
   CHECK(pool_stats(Device::cpu()).peak_in_use == before);
 }
 
+TEST_CASE("a file cut short anywhere is an error") {
+  const TemporaryFolder folder;
+  const std::string good = weights_from_python();
+  for (std::size_t left = 0; left < good.size(); ++left) {
+    CAPTURE(left);
+    write_bytes(folder / "cut", good.substr(0, left));
+    check_error([&] { read_safetensors(folder / "cut"); }, {(folder / "cut").string()});
+  }
+}
+
+TEST_CASE("a header that runs on is answered with a sentence, not with itself") {
+  const TemporaryFolder folder;
+  std::string sizes = "1";
+  for (int i = 1; i < 100'000; ++i) {
+    sizes += ",1";
+  }
+  write_bytes(folder / "long",
+              file_of(R"({"a":{"dtype":"U8","data_offsets":[0,1],"shape":[)" + sizes + "]}}", "1"));
+  const std::string message = error_of([&] { read_safetensors(folder / "long"); });
+  CHECK(contains(message, "100000 dimensions, at most 6"));
+  CHECK(message.size() < 500);
+}
+
 TEST_CASE("every bit of the header flipped: an error, or another model's names, never a crash") {
   const TemporaryFolder folder;
   const auto path = folder / "flipped";
