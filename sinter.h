@@ -19,6 +19,7 @@
 #include <sinter/layers/gradcheck.h>
 #include <sinter/layers/linear.h>
 #include <sinter/layers/losses.h>
+#include <sinter/layers/model_file.h>
 #include <sinter/layers/module.h>
 #include <sinter/layers/norms.h>
 #include <sinter/layers/pooling.h>

@@ -57,7 +57,7 @@ std::vector<std::int64_t> LayerCall::sizes(const LayerArgument& argument, int mo
 
 namespace {
 
-constexpr std::string_view made_of_layers = "residual";
+bool is_made_of_layers(std::string_view name) { return name == "residual" || name == "sequential"; }
 // Enough for anybody, and no text runs out of the stack.
 constexpr int most_depth = 32;
 
@@ -111,7 +111,7 @@ class Reader {
     if (out.name.empty()) {
       out.fail(at_, "expected the name of a layer");
     }
-    if (out.name == made_of_layers) {
+    if (is_made_of_layers(out.name)) {
       read_inner(out);
       return out;
     }

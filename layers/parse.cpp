@@ -109,6 +109,8 @@ void add_residual(const LayerCall& call, Sequential& model) {
   model.add(std::move(block));
 }
 
+void add_sequential(const LayerCall& call, Sequential& model) { model.add(made_of(call.inner)); }
+
 template <class Layer>
 void add_plain(const LayerCall& call, Sequential& model) {
   Taker(call, call.name + " takes no arguments").finish();
@@ -228,6 +230,7 @@ const std::map<std::string, Maker, std::less<>>& makers() {
                                                    {"avg_pool2d", add_avg_pool2d},
                                                    {"adaptive_avg_pool2d", add_adaptive_avg_pool2d},
                                                    {"residual", add_residual},
+                                                   {"sequential", add_sequential},
                                                    {"swiglu", add_gated<SwiGLU>},
                                                    {"geglu", add_gated<GEGLU>},
                                                    {"reglu", add_gated<ReGLU>}};

@@ -130,7 +130,9 @@ Tensor Sequential::cross_entropy(const Tensor& x, const Tensor& labels,
 std::string Sequential::text() const {
   std::string out;
   for (const Entry& entry : entries_) {
-    out += (out.empty() ? "" : " -> ") + entry.module->text();
+    const std::string text = entry.module->text();
+    const bool nested = dynamic_cast<const Sequential*>(entry.module.get()) != nullptr;
+    out += (out.empty() ? "" : " -> ") + (nested ? "sequential(" + text + ")" : text);
   }
   return out;
 }

@@ -41,8 +41,8 @@ class Sequential : public Module {
   /// functions; sizes (and dropout's p) may be positional, every other argument is named
   /// (bias=false, drop_p=0.1). Throws Error that points at the first thing it cannot read.
   static Sequential parse(std::string_view text);
-  /// Reads back with parse() where all layers have a text form; layers of a nested Sequential stand
-  /// in the row of the outer one.
+  /// Reads back with parse() where all layers have a text form, "relu -> sequential(relu)" with a
+  /// Sequential in it.
   std::string text() const override;
 
   /// Appends a layer or a module of one's own, which is copied or moved in.

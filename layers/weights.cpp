@@ -2,6 +2,7 @@
 #include <string>
 #include <vector>
 
+#include <sinter/layers/model_file.h>
 #include <sinter/layers/safetensors.h>
 #include <sinter/layers/weights.h>
 #include <sinter/runtime/paths.h>
@@ -85,7 +86,7 @@ void load_state_dict(Module& model, const std::map<std::string, Tensor>& tensors
 }
 
 void save_weights(Module& model, const std::filesystem::path& path) {
-  write_safetensors(path, {state_dict(model), {}});
+  write_safetensors(path, {state_dict(model), metadata_of(model)});
 }
 
 void load_weights(Module& model, const std::filesystem::path& path) {
@@ -94,6 +95,7 @@ void load_weights(Module& model, const std::filesystem::path& path) {
   if (is_checkpoint(file)) {
     load_state_dict(model, model_tensors(file), "checkpoint " + name);
   } else {
+    refuse_nan(file.tensors, "weights file " + name);
     load_state_dict(model, file.tensors, "weights file " + name);
   }
 }

@@ -13,12 +13,12 @@ namespace sinter {
 
 /// Writes all parameters and buffers, in the type they are held in, as safetensors under the names
 /// that torch's nn.Sequential of the same layers gives them: load_state_dict(strict=True) takes
-/// them.
+/// them. load_model() takes the same file where the model is a Sequential of known layers.
 void save_weights(Module& model, const std::filesystem::path& path);
 
 /// Reads them back, from such a file or from a checkpoint. Throws Error, and changes nothing, where
-/// names are missing or unexpected or shapes or types differ (a buffer takes any floating type); it
-/// lists all of them.
+/// names are missing or unexpected or shapes or types differ (a buffer takes any floating type),
+/// all of which it lists, and where a number is NaN.
 void load_weights(Module& model, const std::filesystem::path& path);
 
 /// All parameters and buffers under the same names; the tensors share the model's elements.
