@@ -22,6 +22,8 @@
 #include <sinter/layers/model_file.h>
 #include <sinter/layers/module.h>
 #include <sinter/layers/norms.h>
+#include <sinter/layers/onnx.h>
+#include <sinter/layers/onnx_graph.h>
 #include <sinter/layers/pooling.h>
 #include <sinter/layers/residual.h>
 #include <sinter/layers/safetensors.h>

@@ -57,6 +57,7 @@ struct ActivationModule : Module {
   ActivationModule(const math::AnyActivation& activation, double probability);
   Tensor forward(const Tensor& x) override;
   std::string text() const override;
+  std::string onnx(OnnxGraph& graph, const std::string& x) override;
   /// Dropout as it applies now: none in eval mode.
   DropoutOptions dropout_now();
 };
@@ -68,6 +69,7 @@ struct DropoutModule : Module {
   explicit DropoutModule(double probability);
   Tensor forward(const Tensor& x) override;
   std::string text() const override;
+  std::string onnx(OnnxGraph& graph, const std::string& x) override;
   DropoutOptions dropout_now();
 };
 

@@ -30,6 +30,7 @@ class MultiheadAttention : public Module {
   Tensor forward(const Tensor& x) override;
   void members(Members& members) override;
   std::string text() const override;
+  std::string onnx(OnnxGraph& graph, const std::string& x) override;
 
  private:
   std::int64_t embed_dim_;

@@ -38,6 +38,7 @@ class BatchNorm : public Module {
   }
   void members(Members& members) override;
   std::string text() const override;
+  std::string onnx(OnnxGraph& graph, const std::string& x) override;
 
   std::int64_t num_features() const { return num_features_; }
   /// Drawn on first use, absent without affine, as bias is.

@@ -32,6 +32,7 @@ class Conv2d : public Module {
   Tensor forward(const Tensor& x) override;
   void members(Members& members) override;
   std::string text() const override;
+  std::string onnx(OnnxGraph& graph, const std::string& x) override;
 
   /// Drawn on first use.
   Parameter& weight();
@@ -64,6 +65,7 @@ class Conv1d : public Module {
   Tensor forward(const Tensor& x) override;
   void members(Members& members) override;
   std::string text() const override;
+  std::string onnx(OnnxGraph& graph, const std::string& x) override;
 
   /// Drawn on first use.
   Parameter& weight();

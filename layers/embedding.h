@@ -27,6 +27,7 @@ class Embedding : public Module {
   Tensor forward(const Tensor& indices) override;
   void members(Members& members) override;
   std::string text() const override;
+  std::string onnx(OnnxGraph& graph, const std::string& x) override;
 
   /// Drawn on first use.
   Parameter& weight();

@@ -13,6 +13,7 @@ class Flatten : public Module {
   explicit Flatten(int start_dim = 1) : start_dim_(start_dim) {}
   Tensor forward(const Tensor& x) override;
   std::string text() const override;
+  std::string onnx(OnnxGraph& graph, const std::string& x) override;
 
  private:
   int start_dim_;

@@ -39,6 +39,7 @@ struct GLUModule : Module {
   explicit GLUModule(const GLU& layer);
   Tensor forward(const Tensor& x) override;
   std::string text() const override;
+  std::string onnx(OnnxGraph& graph, const std::string& x) override;
 };
 
 }  // namespace sinter

@@ -28,6 +28,7 @@ class Linear : public Module {
   void check_input(const Tensor& x) const;
   void members(Members& members) override;
   std::string text() const override;
+  std::string onnx(OnnxGraph& graph, const std::string& x) override;
 
   std::int64_t in_features() const { return in_features_; }
   std::int64_t out_features() const { return out_features_; }

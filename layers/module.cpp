@@ -130,6 +130,21 @@ void for_each_module(Module& root, const std::function<void(const std::string&, 
 
 const CallObserver* call_observer() { return observer; }
 
+void observe_calls(Module& root, const Shape& input, std::optional<DType> dtype,
+                   const CallObserver& observe) {
+  struct Observed {
+    const CallObserver* outer;
+    explicit Observed(const CallObserver& inner) : outer(std::exchange(observer, &inner)) {}
+    ~Observed() { observer = outer; }
+  };
+  const Parameters all = root.parameters();
+  const DType usual = all.empty() ? DType::float32 : all.front().state->dtype;
+  const Device device = all.empty() ? Device::cpu() : all.front().state->device;
+  const EvalScope eval(root);
+  const Observed observed(observe);
+  root(Tensor::zeros(input, dtype.value_or(usual), device));
+}
+
 }  // namespace detail
 
 struct Module::Origin {
@@ -164,7 +179,7 @@ Tensor Module::operator()(const Tensor& x) {
   const detail::ModuleCall call(*this);
   Tensor y = forward(x);
   if (observer != nullptr) {
-    (*observer)(*this, y);
+    (*observer)(*this, x, y);
   }
   return y;
 }
@@ -248,25 +263,12 @@ void Module::set_generator(std::shared_ptr<Generator> generator) {
 }
 
 std::string Module::summary(const Shape& input, std::optional<DType> dtype) {
-  attach();
   std::map<const Module*, Shape> outputs;
-  const detail::CallObserver note = [&](const Module& module, const Tensor& output) {
-    outputs[&module] = output.shape();
-  };
+  detail::observe_calls(*this, input, dtype,
+                        [&](const Module& module, const Tensor&, const Tensor& output) {
+                          outputs[&module] = output.shape();
+                        });
   const Parameters all = parameters();
-  {
-    const EvalScope eval(*this);
-    const detail::CallObserver* outer = std::exchange(observer, &note);
-    const DType usual = all.empty() ? DType::float32 : all.front().state->dtype;
-    const Device device = all.empty() ? Device::cpu() : all.front().state->device;
-    try {
-      (*this)(Tensor::zeros(input, dtype.value_or(usual), device));
-    } catch (...) {
-      observer = outer;
-      throw;
-    }
-    observer = outer;
-  }
   Table table({"name", "layer", "output", "parameters", "bytes"});
   std::size_t bytes = 0;
   detail::for_each_module(*this, [&](const std::string& name, Module& module) {

@@ -16,6 +16,7 @@
 namespace sinter {
 
 class Module;
+class OnnxGraph;
 
 /// Visits what a module consists of; see Module::members.
 class Members {
@@ -61,6 +62,9 @@ class Module {
   virtual void members(Members& members);
   /// As Sequential::parse takes it, "linear(784, 256)"; used in summaries and messages.
   virtual std::string text() const;
+  /// Adds the nodes that compute this module in eval mode from the value named x, and returns the
+  /// name of the result; see layers/onnx.h. Throws Error where a module does not say how.
+  virtual std::string onnx(OnnxGraph& graph, const std::string& x);
 
   /// Train or eval mode, for this module and everything in it.
   void train(bool on = true);
@@ -130,8 +134,13 @@ namespace detail {
 /// Calls visit(name, module) for `root` (named "") and every module below it, parents first.
 void for_each_module(Module& root,
                      const std::function<void(const std::string& name, Module& module)>& visit);
-/// Told of every module call on this thread while a summary is being made; else nullptr.
-using CallObserver = std::function<void(const Module& module, const Tensor& output)>;
+using CallObserver =
+    std::function<void(const Module& module, const Tensor& input, const Tensor& output)>;
+/// Runs the module in eval mode on zeros, of the parameters' type unless another is given, and
+/// tells `observer` of every module call, its own included.
+void observe_calls(Module& root, const Shape& input, std::optional<DType> dtype,
+                   const CallObserver& observer);
+/// Who is told of module calls on this thread now, or nullptr.
 const CallObserver* call_observer();
 }  // namespace detail
 

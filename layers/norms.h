@@ -29,6 +29,7 @@ class LayerNorm : public Module {
   Tensor forward(const Tensor& x) override;
   void members(Members& members) override;
   std::string text() const override;
+  std::string onnx(OnnxGraph& graph, const std::string& x) override;
 
   /// Drawn on first use, absent without elementwise_affine.
   Parameter& weight();
@@ -58,6 +59,7 @@ class RMSNorm : public Module {
   Tensor forward(const Tensor& x) override;
   void members(Members& members) override;
   std::string text() const override;
+  std::string onnx(OnnxGraph& graph, const std::string& x) override;
 
   /// Drawn on first use, absent without elementwise_affine.
   Parameter& weight();

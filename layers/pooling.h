@@ -18,6 +18,7 @@ class MaxPool2d : public Module {
   explicit MaxPool2d(Size2d kernel_size, const MaxPool2dOptions& options = {});
   Tensor forward(const Tensor& x) override;
   std::string text() const override;
+  std::string onnx(OnnxGraph& graph, const std::string& x) override;
 
  private:
   Size2d kernel_size_;
@@ -30,6 +31,7 @@ class AvgPool2d : public Module {
   explicit AvgPool2d(Size2d kernel_size, const AvgPool2dOptions& options = {});
   Tensor forward(const Tensor& x) override;
   std::string text() const override;
+  std::string onnx(OnnxGraph& graph, const std::string& x) override;
 
  private:
   Size2d kernel_size_;
@@ -42,6 +44,7 @@ class AvgPool1d : public Module {
   explicit AvgPool1d(std::int64_t kernel_size, const AvgPool1dOptions& options = {});
   Tensor forward(const Tensor& x) override;
   std::string text() const override;
+  std::string onnx(OnnxGraph& graph, const std::string& x) override;
 
  private:
   std::int64_t kernel_size_;
@@ -54,6 +57,7 @@ class AdaptiveAvgPool2d : public Module {
   explicit AdaptiveAvgPool2d(Size2d output_size);
   Tensor forward(const Tensor& x) override;
   std::string text() const override;
+  std::string onnx(OnnxGraph& graph, const std::string& x) override;
 
  private:
   Size2d output_size_;

@@ -37,6 +37,7 @@ class Residual : public Module {
   void members(Members& members) override;
   /// "residual(linear(4, 4) -> relu)"
   std::string text() const override;
+  std::string onnx(OnnxGraph& graph, const std::string& x) override;
 
   Sequential& body() { return body_; }
 

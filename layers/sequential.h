@@ -44,6 +44,7 @@ class Sequential : public Module {
   /// Reads back with parse() where all layers have a text form, "relu -> sequential(relu)" with a
   /// Sequential in it.
   std::string text() const override;
+  std::string onnx(OnnxGraph& graph, const std::string& x) override;
 
   /// Appends a layer or a module of one's own, which is copied or moved in.
   template <class A>

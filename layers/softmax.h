@@ -13,18 +13,21 @@ class Softmax : public Module {
  public:
   Tensor forward(const Tensor& x) override;
   std::string text() const override;
+  std::string onnx(OnnxGraph& graph, const std::string& x) override;
 };
 
 class LogSoftmax : public Module {
  public:
   Tensor forward(const Tensor& x) override;
   std::string text() const override;
+  std::string onnx(OnnxGraph& graph, const std::string& x) override;
 };
 
 class Softmin : public Module {
  public:
   Tensor forward(const Tensor& x) override;
   std::string text() const override;
+  std::string onnx(OnnxGraph& graph, const std::string& x) override;
 };
 
 }  // namespace sinter
