@@ -111,7 +111,7 @@ void run_and_kill(Device device, std::mt19937& random, Kills& kills, Enough enou
     }
     kills.in_save += look_at(folder.path()) ? 1 : 0;
   }
-  CHECK(content(folder / "weights") == content(reference / "weights"));
+  CHECK((content(folder / "weights") == content(reference / "weights")));
 }
 
 void kill_often(Device device) {

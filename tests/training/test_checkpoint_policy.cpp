@@ -182,7 +182,7 @@ TEST_CASE("rolled back, a run is one whose rate was lowered at the checkpoint") 
     }
     return true;
   };
-  CHECK(run.bytes(reports) == other.bytes(other.trainer->fit(data(), options)));
+  CHECK((run.bytes(reports) == other.bytes(other.trainer->fit(data(), options))));
   CHECK(reports[0].roll_backs == 0);
   CHECK(reports[1].roll_backs == 1);
   CHECK(reports[2].roll_backs == 0);
@@ -200,7 +200,7 @@ TEST_CASE("with a schedule, its rates are lowered") {
   SmallRun other;
   options.checkpoint.reset();
   options.schedule = half;
-  CHECK(run.bytes(reports) == other.bytes(other.trainer->fit(data(), options)));
+  CHECK((run.bytes(reports) == other.bytes(other.trainer->fit(data(), options))));
 }
 
 TEST_CASE("a run goes back as often as it may, to its beginning too, each time slower") {
@@ -277,7 +277,7 @@ TEST_CASE("a checkpoint of other batches, another seed or another precision is r
     SmallRun other;
     const std::string before = other.bytes({});
     check_refused([&] { other.trainer->fit(data(), changed); }, words);
-    CHECK(other.bytes({}) == before);
+    CHECK((other.bytes({}) == before));
   };
   refused([](FitOptions& o) { o.batch_size = 8; },
           {"\"trainer\" was training on 70 items in 5 batches of 16, shuffled, without a schedule, "

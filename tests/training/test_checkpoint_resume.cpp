@@ -59,7 +59,7 @@ std::string uninterrupted(const Case& of) {
   return run.bytes(run.trainer->fit(data(), called.options));
 }
 
-// Stops after each step in turn, and resumes in a program that began from another seed.
+// Stops after each step in turn, and resumes in a program that has another seed and another rate.
 void check_every_stop(const Case& of, std::int64_t every = 1) {
   const std::string wanted = uninterrupted(of);
   const TempFolder folder;
@@ -77,11 +77,12 @@ void check_every_stop(const Case& of, std::int64_t every = 1) {
       CHECK(reports.back().items == ((stop - 1) % batches == 4 ? 70 : 16 * (stop % batches)));
     }
     SmallRun run(of.make, 99, of.device);
+    run.optimizer->set_lr(0.7);
     Called called(of, run);
     called.options.resume = path;
     const auto reports = run.trainer->fit(data(), called.options);
     CHECK(reports.back().stopped_by == 0);
-    CHECK(run.bytes(reports) == wanted);
+    CHECK((run.bytes(reports) == wanted));
   }
 }
 
@@ -107,7 +108,11 @@ TEST_CASE("a run stopped after any step and resumed gives the bytes of one that 
     check_every_stop({.options = {.autocast = DType::float16,
                                   .scaler = {.init_scale = 0x1p60, .growth_interval = 2}}});
   }
-  SUBCASE("a seed, no last batch, a norm") {
+  SUBCASE("float16, whose scale grows after three steps") {
+    check_every_stop({.options = {.autocast = DType::float16,
+                                  .scaler = {.init_scale = 0x1p22, .growth_interval = 3}}});
+  }
+  SUBCASE("a seed and a norm") {
     check_every_stop({.options = {.seed = 5, .max_grad_norm = 0.1}}, 3);
   }
 }
@@ -139,7 +144,7 @@ void check_every_checkpoint(const Case& of) {
   Called called(of, run);
   called.options.checkpoint =
       CheckpointOptions{.path = folder / "run.st", .every_steps = 2, .keep = 20};
-  CHECK(run.bytes(run.trainer->fit(data(), called.options)) == wanted);
+  CHECK((run.bytes(run.trainer->fit(data(), called.options)) == wanted));
   // Two in each epoch and one after it.
   for (int k = 0; k <= 9; ++k) {
     const auto path = folder / (k == 0 ? "run.st" : "run." + std::to_string(k) + ".st");
@@ -149,7 +154,7 @@ void check_every_checkpoint(const Case& of) {
       SmallRun other(of.make, 50, of.device);
       Called again(of, other);
       again.options.resume = path;
-      CHECK(other.bytes(other.trainer->fit(data(), again.options)) == wanted);
+      CHECK((other.bytes(other.trainer->fit(data(), again.options)) == wanted));
     }
   }
 }
@@ -171,7 +176,7 @@ TEST_CASE("a run of two epochs that is resumed for three is one of three") {
   SmallRun second(make_adam, 8);
   Called three({}, second);
   three.options.resume = folder / "run";
-  CHECK(second.bytes(second.trainer->fit(data(), three.options)) == wanted);
+  CHECK((second.bytes(second.trainer->fit(data(), three.options)) == wanted));
   // And one that was complete is complete.
   SmallRun third(make_adam, 9);
   two.options.resume = folder / "run";
@@ -218,7 +223,7 @@ TEST_CASE("a loop of one's own is resumed in the midst of an epoch") {
     SmallRun begun, resumed(make_adam, 77);
     train(begun, false, stop);
     train(resumed, true, 1000);
-    CHECK(resumed.bytes({}) == whole.bytes({}));
+    CHECK((resumed.bytes({}) == whole.bytes({})));
   }
 }
 
