@@ -45,7 +45,8 @@ bool Trainer::run_captured(Fit& fit, EpochRun& run) {
     }
   };
   const std::int64_t batch_size = fit.loader.options().batch_size;
-  const std::int64_t most_steps = scales_ ? most_scaled_steps_in_graph : most_steps_in_graph;
+  const std::int64_t most_steps = std::max<std::int64_t>(
+      1, (scales_ ? most_scaled_steps_in_graph : most_steps_in_graph) / fit.options.accumulate);
   if (fit.resident == nullptr) {
     for (const Batch& batch : fit.loader) {
       const std::vector<double> lrs = run.lrs(1);

@@ -238,8 +238,13 @@ TEST_CASE("a run on its first batch alone learns it by heart and says so") {
 TEST_CASE("a run that was stopped goes on with averages, groups and patience as they were") {
   const testing::TempFolder folder;
   struct Whole : Run {
-    EMA ema{model, {.decay = 0.8, .warm_up = true}};
-    EarlyStopping stopping{model, {.patience = 4, .restore_best = true}};
+    EMA ema;
+    EarlyStopping stopping;
+
+    explicit Whole(double lr)
+        : Run(lr),
+          ema(model, {.decay = 0.8, .warm_up = true}),
+          stopping(model, {.patience = 4, .restore_best = true}) {}
     std::vector<EpochReport> go(std::int64_t epochs, const std::filesystem::path& resume,
                                 const std::filesystem::path& path) {
       FitOptions options{.epochs = epochs, .batch_size = 8, .accumulate = 2};
@@ -250,7 +255,6 @@ TEST_CASE("a run that was stopped goes on with averages, groups and patience as 
       options.checkpoint = CheckpointOptions{.path = path};
       return fit(options);
     }
-    explicit Whole(double lr) : Run(lr) {}
   };
   for (const double lr : {0.02, 2.0}) {  // one gets better, one is stopped
     CAPTURE(lr);
