@@ -1,8 +1,10 @@
 #include <algorithm>
 #include <cmath>
 
+#include <sinter/autograd/autocast.h>
 #include <sinter/autograd/functions.h>
 #include <sinter/autograd/gradcheck.h>
+#include <sinter/kernels/precision.h>
 
 namespace sinter {
 namespace {
@@ -141,6 +143,17 @@ class Checker {
 GradCheckReport check_gradient(const std::function<Tensor(std::span<const Tensor>)>& f,
                                std::vector<Tensor> inputs, const GradCheckOptions& options) {
   return Checker(f, std::move(inputs), options).run();
+}
+
+// Room for some roundings in a row.
+double detail::gradient_tolerance(DType dtype, Device device) {
+  if (dtype == DType::float64) {
+    return 1e-9;
+  }
+  const DType factors = dtype == DType::float32 ? Autocast::dtype().value_or(dtype) : dtype;
+  const bool is_tf32 =
+      device.type == DeviceType::cuda && matmul_precision() == MatmulPrecision::high;
+  return factors == DType::bfloat16 ? 0.15 : factors == DType::float16 || is_tf32 ? 2e-2 : 1e-4;
 }
 
 }  // namespace sinter

@@ -38,4 +38,10 @@ struct GradCheckReport {
 GradCheckReport check_gradient(const std::function<Tensor(std::span<const Tensor> inputs)>& f,
                                std::vector<Tensor> inputs, const GradCheckOptions& options = {});
 
+namespace detail {
+/// What roundings may do to a gradient whose parameter is of this type on this device, relative to
+/// its largest element, as products are computed now (Autocast, MatmulPrecision).
+double gradient_tolerance(DType dtype, Device device);
+}  // namespace detail
+
 }  // namespace sinter

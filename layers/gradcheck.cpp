@@ -4,25 +4,16 @@
 #include <vector>
 
 #include <sinter/autograd/autocast.h>
-#include <sinter/kernels/precision.h>
 #include <sinter/layers/gradcheck.h>
 #include <sinter/runtime/text.h>
 
 namespace sinter::detail {
 namespace {
 
-// Room for some roundings in a row, of the coarsest type that takes part.
 double usual_tolerance(const Parameters& parameters) {
-  double out = 1e-9;
+  double out = 0;
   for (const NamedParameter& parameter : parameters) {
-    const bool is_tf32 = parameter.state->device.type == DeviceType::cuda &&
-                         matmul_precision() == MatmulPrecision::high;
-    const DType own = parameter.state->dtype;
-    const DType dtype = own == DType::float32 ? Autocast::dtype().value_or(own) : own;
-    out = std::max(out, dtype == DType::bfloat16                                          ? 0.15
-                        : dtype == DType::float16 || (dtype != DType::float64 && is_tf32) ? 2e-2
-                        : dtype == DType::float32                                         ? 1e-4
-                                                                                          : 1e-9);
+    out = std::max(out, gradient_tolerance(parameter.state->dtype, parameter.state->device));
   }
   return out;
 }
