@@ -63,7 +63,7 @@ class Module {
   /// As Sequential::parse takes it, "linear(784, 256)"; used in summaries and messages.
   virtual std::string text() const;
   /// Adds the nodes that compute this module in eval mode from the value named x, and returns the
-  /// name of the result; see layers/onnx.h. Throws Error where a module does not say how.
+  /// name of the result; see OnnxGraph. Throws Error where a module does not say how.
   virtual std::string onnx(OnnxGraph& graph, const std::string& x);
 
   /// Train or eval mode, for this module and everything in it.

@@ -44,24 +44,7 @@ ProtobufMessage message_of(const OnnxNode& node) {
   for (const std::string& output : node.outputs) {
     out.text(2, output);
   }
-  out.text(3, node.name).text(4, node.op);
-  for (const auto& [name, value] : node.attributes) {
-    constexpr std::int64_t real = 1, integer = 2, integers = 7;
-    ProtobufMessage attribute;
-    attribute.text(1, name);
-    if (const auto* const number = std::get_if<double>(&value)) {
-      attribute.real(2, static_cast<float>(*number)).integer(20, real);
-    } else if (const auto* const whole = std::get_if<std::int64_t>(&value)) {
-      attribute.integer(3, *whole).integer(20, integer);
-    } else {
-      for (const std::int64_t size : std::get<std::vector<std::int64_t>>(value)) {
-        attribute.integer(8, size);
-      }
-      attribute.integer(20, integers);
-    }
-    out.message(5, attribute);
-  }
-  return out;
+  return out.text(3, node.name).text(4, node.op).fields(node.attributes);
 }
 
 // `other`: the same value for a batch of one more; sizes in which they differ are left open.

@@ -12,7 +12,7 @@ struct At {
   OnnxGraph& graph;
   const std::string& x;
 
-  std::string op(const char* name, const OnnxAttributes& attributes = {}) const {
+  std::string op(const char* name, std::initializer_list<OnnxAttribute> attributes = {}) const {
     return graph.node(name, {x}, attributes);
   }
   std::string of(const char* name, const std::string& a) const { return graph.node(name, {a}); }

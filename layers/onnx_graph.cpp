@@ -1,6 +1,8 @@
 #include <algorithm>
+#include <utility>
 
 #include <sinter/layers/onnx_graph.h>
+#include <sinter/layers/protobuf.h>
 
 namespace sinter {
 
@@ -48,29 +50,63 @@ std::string OnnxGraph::run(Module& module, const std::string& x) {
   return y;
 }
 
-std::string OnnxGraph::node(const std::string& op, const std::vector<std::string>& inputs,
-                            const OnnxAttributes& attributes) {
+void OnnxGraph::refuse_derived() const {
+  throw Error(text("export_onnx: ", where(),
+                   " is of a class derived from that layer, and may compute something else; let it "
+                   "override Module::onnx"));
+}
+
+namespace {
+
+// The fields of a node that its attributes are.
+std::string encoded(std::initializer_list<OnnxAttribute> attributes) {
+  constexpr std::int64_t real = 1, integer = 2, integers = 7;
+  ProtobufMessage out;
+  for (const auto& [name, value] : attributes) {
+    ProtobufMessage attribute;
+    attribute.text(1, name);
+    if (const auto* const number = std::get_if<double>(&value)) {
+      attribute.real(2, static_cast<float>(*number)).integer(20, real);
+    } else if (const auto* const whole = std::get_if<std::int64_t>(&value)) {
+      attribute.integer(3, *whole).integer(20, integer);
+    } else {
+      for (const std::int64_t size : std::get<std::span<const std::int64_t>>(value)) {
+        attribute.integer(8, size);
+      }
+      attribute.integer(20, integers);
+    }
+    out.message(5, attribute);
+  }
+  return out.bytes();
+}
+
+}  // namespace
+
+std::string OnnxGraph::node(std::string_view op, std::initializer_list<std::string_view> inputs,
+                            std::initializer_list<OnnxAttribute> attributes) {
   return node(op, inputs, attributes, 1).front();
 }
 
-std::vector<std::string> OnnxGraph::node(const std::string& op,
-                                         const std::vector<std::string>& inputs,
-                                         const OnnxAttributes& attributes, int outputs) {
-  OnnxNode made{fresh(op), op, inputs, {}, attributes};
+std::vector<std::string> OnnxGraph::node(std::string_view op,
+                                         std::initializer_list<std::string_view> inputs,
+                                         std::initializer_list<OnnxAttribute> attributes,
+                                         int results) {
+  OnnxNode& made = nodes_.emplace_back(OnnxNode{
+      fresh(op), std::string(op), {inputs.begin(), inputs.end()}, {}, encoded(attributes)});
   while (!made.inputs.empty() && made.inputs.back().empty()) {
     made.inputs.pop_back();
   }
   made.outputs.push_back(made.name);
-  for (int i = 1; i < outputs; ++i) {
+  for (int i = 1; i < results; ++i) {
     made.outputs.push_back(fresh(op));
   }
-  nodes_.push_back(made);
   return made.outputs;
 }
 
-std::string OnnxGraph::fresh(const std::string& what) {
-  const std::string& place = places_.at(current_);
-  const std::string stem = place.empty() ? what : place + "/" + what;
+std::string OnnxGraph::fresh(std::string_view what) {
+  std::string stem = places_.at(current_);
+  stem += stem.empty() ? "" : "/";
+  stem += what;
   std::string name = stem;
   for (int i = 1; !taken_.insert(name).second; ++i) {
     name = stem + "_" + std::to_string(i);
@@ -111,7 +147,7 @@ std::string OnnxGraph::constant(const Tensor& value) {
 
 std::string OnnxGraph::number(double value) { return constant(Tensor::full({}, value)); }
 
-std::string OnnxGraph::sizes(const std::vector<std::int64_t>& values) {
+std::string OnnxGraph::sizes(std::span<const std::int64_t> values) {
   return constant(Tensor::from(values, {static_cast<std::int64_t>(values.size())}));
 }
 

@@ -2,12 +2,14 @@
 #pragma once
 
 #include <cstdint>
+#include <initializer_list>
 #include <map>
 #include <optional>
 #include <set>
+#include <span>
 #include <string>
+#include <string_view>
 #include <typeinfo>
-#include <utility>
 #include <variant>
 #include <vector>
 
@@ -16,14 +18,16 @@
 
 namespace sinter {
 
-/// By name: a whole number, a real number, or sizes.
-using OnnxAttributes = std::vector<
-    std::pair<std::string, std::variant<std::int64_t, double, std::vector<std::int64_t>>>>;
+/// What a node does beside its inputs: a whole number, a real number, or sizes.
+struct OnnxAttribute {
+  std::string_view name;
+  std::variant<std::int64_t, double, std::span<const std::int64_t>> value;
+};
 
 struct OnnxNode {
   std::string name, op;
   std::vector<std::string> inputs, outputs;
-  OnnxAttributes attributes;
+  std::string attributes;  ///< as the file has them
 };
 
 /// What the file holds as a value; floating elements are written as float32.
@@ -58,11 +62,11 @@ class OnnxGraph {
   std::string run(Module& module, const std::string& x);
   std::string activation(const math::AnyActivation& act, const std::string& x);
   /// One node of operator set 17. An input that is "" is left out.
-  std::string node(const std::string& op, const std::vector<std::string>& inputs,
-                   const OnnxAttributes& attributes = {});
-  /// The same for an operator with `outputs` results.
-  std::vector<std::string> node(const std::string& op, const std::vector<std::string>& inputs,
-                                const OnnxAttributes& attributes, int outputs);
+  std::string node(std::string_view op, std::initializer_list<std::string_view> inputs,
+                   std::initializer_list<OnnxAttribute> attributes = {});
+  /// The same for an operator with several results.
+  std::vector<std::string> node(std::string_view op, std::initializer_list<std::string_view> inputs,
+                                std::initializer_list<OnnxAttribute> attributes, int results);
 
   /// A parameter or buffer of the model under its own name; "" where it is absent.
   std::string parameter(const Parameter& parameter);
@@ -71,21 +75,21 @@ class OnnxGraph {
   /// A scalar, float32.
   std::string number(double value);
   /// A list of int64, as Reshape takes its sizes.
-  std::string sizes(const std::vector<std::int64_t>& values);
+  std::string sizes(std::span<const std::int64_t> values);
 
   /// What `module` was called with as a part of the model. Throws Error where it was not called as
   /// module(x), or was with inputs of several shapes.
   const OnnxValue& input_of(const Module& module) const;
   /// What the model as a whole gives.
   const OnnxValue& output() const { return output_; }
-  /// The module whose nodes are being added, "layer 1.body.0, relu," for a sentence.
+  /// The module whose nodes are being added, "layer 1.body.0 of the model, relu," for a sentence.
   std::string where() const;
   /// Throws Error for a class derived from a layer, which may compute something else than that.
   template <class Layer>
   void require_exactly(const Module& module) const {
-    check(typeid(module) == typeid(Layer), "export_onnx: ", where(),
-          " is of a class derived from that layer, and may compute something else; let it override "
-          "Module::onnx");
+    if (typeid(module) != typeid(Layer)) {
+      refuse_derived();
+    }
   }
 
   const std::vector<OnnxNode>& nodes() const { return nodes_; }
@@ -99,7 +103,8 @@ class OnnxGraph {
     bool ambiguous;
   };
 
-  std::string fresh(const std::string& what);
+  [[noreturn]] void refuse_derived() const;
+  std::string fresh(std::string_view what);
   std::string initializer(const std::string& name, const Tensor& value);
 
   std::map<const Module*, std::string> places_;

@@ -110,9 +110,10 @@ std::string MultiheadAttention::onnx(OnnxGraph& graph, const std::string& x) {
   const std::int64_t length = graph.input_of(*this).shape[1];
   const std::string qkv = onnx_linear(graph, x, 3, in_weight_, in_bias_);
   // [batch, length, 3 embed_dim] to [3, batch, head, length, width]
-  const std::string heads = graph.node(
-      "Transpose", {graph.node("Reshape", {qkv, graph.sizes({0, 0, 3, num_heads_, width})})},
-      {{"perm", OnnxSizes{2, 0, 3, 1, 4}}});
+  const std::string heads =
+      graph.node("Transpose",
+                 {graph.node("Reshape", {qkv, graph.sizes(OnnxSizes{0, 0, 3, num_heads_, width})})},
+                 {{"perm", OnnxSizes{2, 0, 3, 1, 4}}});
   const auto part = [&](std::int64_t i) {
     return graph.node("Gather", {heads, graph.constant(Tensor::from({i}, {}))});
   };
@@ -133,7 +134,7 @@ std::string MultiheadAttention::onnx(OnnxGraph& graph, const std::string& x) {
   const std::string weights = graph.node("Softmax", {scores}, {{"axis", -1}});
   const std::string by_head = graph.node("Transpose", {graph.node("MatMul", {weights, v})},
                                          {{"perm", OnnxSizes{0, 2, 1, 3}}});
-  const std::string y = graph.node("Reshape", {by_head, graph.sizes({0, 0, embed_dim_})});
+  const std::string y = graph.node("Reshape", {by_head, graph.sizes(OnnxSizes{0, 0, embed_dim_})});
   return onnx_linear(graph, y, 3, out_weight_, out_bias_);
 }
 

@@ -37,6 +37,11 @@ class ProtobufMessage {
     tag(field, 2);
     return varint(length);
   }
+  /// Fields that were written before.
+  ProtobufMessage& fields(std::string_view written) {
+    bytes_ += written;
+    return *this;
+  }
   const std::string& bytes() const { return bytes_; }
 
  private:

@@ -41,7 +41,7 @@ using Public = std::tuple<
     Conv1d*, Conv1dOptions*, Conv2d*, Conv2dOptions*, Size2d*, AvgPool1d*, AvgPool1dOptions*, AvgPool2d*,
     AvgPool2dOptions*, MaxPool2d*, MaxPool2dOptions*, AdaptiveAvgPool2d*,
     BatchNorm*, BatchNorm1d*, BatchNorm2d*, BatchNormOptions*, Buffer*, NamedBuffer*,
-    TensorFile*, OnnxOptions*, OnnxGraph*, OnnxNode*, OnnxInitializer*, OnnxValue*,
+    TensorFile*, OnnxOptions*, OnnxGraph*, OnnxNode*, OnnxAttribute*, OnnxInitializer*, OnnxValue*,
     // training
     ParameterGroup*, ParameterGroups*, EMA*, EMAOptions*, EarlyStopping*, EarlyStoppingOptions*,
     LrFinderOptions*, LrFinderResult*, WeightsCopy*,
