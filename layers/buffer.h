@@ -35,6 +35,9 @@ class Buffer {
   ~Buffer() = default;
 
   bool present() const { return values_.defined() || unmade_.has_value(); }
+  /// Of a buffer that is present; makes no elements.
+  const Shape& shape() const { return unmade_ ? unmade_->shape : values_.shape(); }
+  DType dtype() const { return unmade_ ? unmade_->dtype : values_.dtype(); }
   /// Undefined where the buffer is absent.
   const Tensor& value() const {
     if (unmade_) {

@@ -136,14 +136,13 @@ Sequential load_model(const std::filesystem::path& path) {
     throw Error(text(source, " cannot be read: ", error.what()));
   }
   refuse_nan(tensors, source);
-  // Checked before anything is drawn: a text may speak of more than there is memory for.
+  // Checked before anything is drawn or made: a text may speak of more than there is memory for.
   OwnMembers members = members_of(model);
   check(tensors.size() == members.parameters.size() + members.buffers.size(), source, " has ",
         tensors.size(), " tensors, and its model ",
         members.parameters.size() + members.buffers.size());
   for (const auto& [name, buffer] : members.buffers) {
-    const Tensor& made = buffer->value();
-    Buffer read(tensor_for(tensors, name, made.shape(), made.dtype(), source));
+    Buffer read(tensor_for(tensors, name, buffer->shape(), buffer->dtype(), source));
     read.to(read.value().dtype());
     *buffer = std::move(read);
   }
