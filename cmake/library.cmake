@@ -65,6 +65,12 @@ list(FILTER small_sources EXCLUDE REGEX
   "/(arithmetic|autocast|deferred|draw|layer_functions|losses|tape|activations|linear|module|parameter|sequential|optimizers).cpp$")
 set_source_files_properties(${small_sources} PROPERTIES
   COMPILE_OPTIONS $<$<CONFIG:Release>:-Os>)
+# Loops in float64 whose sums have an order, and many calls: copies for vectors double the code.
+set_source_files_properties(runtime/tensor.cpp kernels/cpu/attention.cpp kernels/cpu/batch_norm.cpp
+  kernels/cpu/rows.cpp PROPERTIES COMPILE_OPTIONS $<$<CONFIG:Release>:-O2>)
+# Its loops are written in vectors: what the compiler makes vectors of beside them is tails.
+set_source_files_properties(kernels/cpu/isa/activations.cpp PROPERTIES
+  COMPILE_OPTIONS -fno-tree-vectorize)
 
 sinter_compile_options(sinter)
 # A shared library's table of symbols and its jumps through it hold ours alone, a tenth less to load;

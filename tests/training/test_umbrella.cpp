@@ -62,7 +62,7 @@ const std::set<std::string> internal{
     "LayerCall",       "ProgressBar",       "Table",        "Taker",
     "TextForm",        "AffineParameters",  "Checkpointer", "StopSignals",
     "FitState",        "EpochSums",         "ModuleCall",   "BackwardInAnomaly",
-    "FlatState",       "ProtobufMessage"};
+    "FlatState",       "ProtobufMessage",   "OneThread",    "Prefetcher"};
 
 std::string read(const std::filesystem::path& path) {
   std::ifstream in(path);
