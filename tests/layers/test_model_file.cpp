@@ -135,6 +135,9 @@ TEST_CASE("files that are not a model's are told from those that are") {
           {"cannot be read: Sequential::parse: unknown layer \"lstm\""});
   refused([](TensorFile& f) { f.metadata["model"] = "linear(2, 4) -> batch_norm1d(3)"; },
           {"holds 0.weight as float32 [3, 2], and its model has float32 [4, 2]"});
+  refused(
+      [](TensorFile& f) { f.metadata["model"] = "linear(2, 3) -> batch_norm1d(1000000000000)"; },
+      {"holds 1.running_mean as float32 [3], and its model has float32 [1000000000000]"});
   refused([](TensorFile& f) { f.metadata["model"] = "linear(1000000000, 1000000000)"; },
           {"tensors"});
   refused(
