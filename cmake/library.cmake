@@ -60,7 +60,7 @@ endfunction()
 # No loop over elements is in these rooms, but many sentences put together: compiled for size they
 # take a third of the room. Not what every step goes through: there, calls of small functions count.
 set(small_sources ${SINTER_SOURCES})
-list(FILTER small_sources INCLUDE REGEX "/(autograd|layers|training)/[^/]+$|/tuning_cache.cpp$")
+list(FILTER small_sources INCLUDE REGEX "/(autograd|layers|training)/[^/]+$|/(tuning_cache|durable_file).cpp$")
 list(FILTER small_sources EXCLUDE REGEX
   "/(arithmetic|autocast|deferred|draw|layer_functions|losses|tape|activations|linear|module|parameter|sequential|optimizers).cpp$")
 set_source_files_properties(${small_sources} PROPERTIES

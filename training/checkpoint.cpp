@@ -54,8 +54,8 @@ class Writer : public Visitor {
 
  private:
   void put(std::string_view name, const Tensor& tensor) {
-    check(file_.tensors.emplace(full(name), tensor).second, "checkpoint ", source_,
-          ": two things are named ", full(name));
+    check(file_.tensors.emplace(full(name), tensor).second, source_, ": two things are named ",
+          full(name));
   }
 };
 
@@ -292,20 +292,18 @@ void check_parts(const TensorFile& file, const std::string& name, const AllParts
 
 }  // namespace
 
-void save_checkpoint(const std::filesystem::path& path, Module& model,
-                     const CheckpointParts& parts) {
+TensorFile checkpoint_of(Module& model, const CheckpointParts& parts, const std::string& what) {
   const AllParts all(model, parts);
   TensorFile file;
   for (const auto& [name, values] : state_dict(model)) {
     file.tensors[std::string(model_prefix) + name] = values;
   }
-  const std::string full = full_path(path).string();
-  Writer writer(file, full);
+  Writer writer(file, what);
   all.visit(writer);
   for (auto& [name, tensor] : file.tensors) {
-    tensor = tensor.to(Device::cpu());
+    tensor = tensor.device() == Device::cpu() ? tensor.clone() : tensor.to(Device::cpu());
   }
-  check_finite(model_tensors(file), "cannot write checkpoint " + full);
+  check_finite(model_tensors(file), what);
   std::string frozen;
   for (const NamedParameter& parameter : model.parameters()) {
     frozen += parameter.state->trainable ? "" : parameter.name + "\n";
@@ -318,7 +316,13 @@ void save_checkpoint(const std::filesystem::path& path, Module& model,
     file.metadata[std::string(part_prefix) + name] = part->text();
   }
   file.metadata["checksum"] = checksum(file);
-  write_safetensors(path, file);
+  return file;
+}
+
+void save_checkpoint(const std::filesystem::path& path, Module& model,
+                     const CheckpointParts& parts) {
+  write_safetensors(
+      path, checkpoint_of(model, parts, "cannot write checkpoint " + full_path(path).string()));
 }
 
 void load_checkpoint(const std::filesystem::path& path, Module& model,

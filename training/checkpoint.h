@@ -7,6 +7,7 @@
 #include <string>
 
 #include <sinter/layers/module.h>
+#include <sinter/layers/safetensors.h>
 #include <sinter/runtime/error.h>
 #include <sinter/training/state.h>
 
@@ -30,6 +31,12 @@ using CheckpointParts = std::map<std::string, Stateful*>;
 /// that are not finite.
 void save_checkpoint(const std::filesystem::path& path, Module& model,
                      const CheckpointParts& parts);
+
+/// What save_checkpoint() writes, as copies on the CPU: write_safetensors() may take its time for
+/// it while training goes on. Throws NonFiniteError, beginning with `what`, as save_checkpoint()
+/// does.
+TensorFile checkpoint_of(Module& model, const CheckpointParts& parts,
+                         const std::string& what = "checkpoint");
 
 /// Reads it back into a model and parts of the same kind, on any device; gradients are dropped.
 /// Throws Error, and changes nothing, for a file that is damaged, from a newer version, for

@@ -1,8 +1,10 @@
 #include <cmath>
 #include <limits>
+#include <memory>
 #include <system_error>
 #include <utility>
 
+#include <sinter/layers/safetensors.h>
 #include <sinter/runtime/durable_file.h>
 #include <sinter/runtime/log.h>
 #include <sinter/runtime/paths.h>
@@ -33,6 +35,9 @@ Checkpointer::Checkpointer(const std::optional<CheckpointOptions>& options, Modu
         "Trainer::fit: checkpoint.roll_back_factor must lie in (0, 1], got ",
         options->roll_back_factor);
   path_ = followed_path(options->path);
+  {
+    const DurableFile can_be_made(path_);  // or it is said before hours of training
+  }
   if (options->on_signal) {
     signals_.emplace();
   }
@@ -65,7 +70,7 @@ std::filesystem::path Checkpointer::beside(const std::string& word) const {
 
 // The newest becomes number 1 as well, number 1 number 2, and so on; at any moment there is one of
 // each name. Where a save came to nothing after this, it is done already.
-void Checkpointer::make_room() {
+void Checkpointer::make_room() const {
   std::error_code failure;
   if (options_->keep == 1 || !std::filesystem::exists(path_, failure) ||
       std::filesystem::equivalent(path_, beside("1"), failure)) {
@@ -82,27 +87,41 @@ void Checkpointer::make_room() {
   link_durably(path_, beside("1"));
 }
 
+void Checkpointer::write(const TensorFile& file, bool is_best) const {
+  // The best one first: a run that is killed in between finds the same epoch the best once more.
+  const std::filesystem::path best = beside("best");
+  if (is_best) {
+    write_safetensors(best, file);
+  }
+  make_room();
+  if (is_best) {
+    link_durably(best, path_);
+  } else {
+    write_safetensors(path_, file);
+  }
+}
+
 void Checkpointer::save(bool is_best) {
   if (options_ == nullptr) {
     return;
   }
-  // The best one first: a run that is killed in between finds the same epoch the best once more.
-  const std::filesystem::path written = is_best ? beside("best") : path_;
-  if (is_best) {
-    save_checkpoint(written, model_, parts_);
-  }
-  make_room();
-  if (is_best) {
-    link_durably(written, path_);
-  } else {
-    save_checkpoint(path_, model_, parts_);
-  }
+  finish();
+  const auto file = std::make_shared<const TensorFile>(
+      checkpoint_of(model_, parts_, "cannot write checkpoint " + path_.string()));
+  writing_ = std::async(std::launch::async, [this, file, is_best] { write(*file, is_best); });
   last_ = path_;
   step_of_last_ = optimizer_.steps();
   factor_ = 1;
 }
 
+void Checkpointer::finish() {
+  if (writing_.valid()) {
+    writing_.get();
+  }
+}
+
 double Checkpointer::roll_back(const NonFiniteError& error, std::int64_t roll_backs_so_far) {
+  finish();
   const std::string good = text(last_.string(), ", of step ", step_of_last_);
   if (options_ == nullptr || last_.empty() || roll_backs_so_far >= options_->roll_backs) {
     throw NonFiniteError(last_.empty()

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <future>
 #include <optional>
 #include <string>
 
@@ -27,7 +28,11 @@ class Checkpointer {
   /// The signal that asks the run to stop, or 0.
   int signal() const { return signals_ ? StopSignals::received() : 0; }
 
+  /// A copy is taken now, and written while training goes on; of a write that failed the next call
+  /// of any of these throws.
   void save(bool is_best = false);
+  /// Waits until what was saved is on the disk.
+  void finish();
   /// After a loss or weights that were not finite: loads the last checkpoint and returns what the
   /// learning rate is to be multiplied with. Throws `error`, with that checkpoint's name, where
   /// the run may not go back to it (any more).
@@ -35,7 +40,8 @@ class Checkpointer {
 
  private:
   std::filesystem::path beside(const std::string& word) const;
-  void make_room();
+  void make_room() const;
+  void write(const TensorFile& file, bool is_best) const;
 
   const CheckpointOptions* options_;  // null: the run was resumed, and writes none
   Module& model_;
@@ -45,7 +51,8 @@ class Checkpointer {
   std::filesystem::path path_;
   std::filesystem::path last_;  // good one, or none
   std::int64_t step_of_last_ = 0;
-  double factor_ = 1;  // on the rate, since `last_`
+  double factor_ = 1;          // on the rate, since `last_`
+  std::future<void> writing_;  // goes first, and waits
 };
 
 }  // namespace sinter

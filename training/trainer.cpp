@@ -273,6 +273,7 @@ std::vector<EpochReport> Trainer::fit(const Dataset& all, const FitOptions& opti
         roll_back(fit, error);
       }
     }
+    checkpoints.finish();
   } catch (...) {
     restore_lr();
     throw;
