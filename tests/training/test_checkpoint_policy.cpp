@@ -73,6 +73,21 @@ TEST_CASE("as many checkpoints are kept as asked for, the newest under the plain
   CHECK(steps_in(other / "run") == 20);  // the last epoch has one, whatever its number
 }
 
+TEST_CASE("a run that was killed after it made room, and before it wrote, makes room once") {
+  const TempFolder folder;
+  FitOptions options = options_with({.path = folder / "run", .keep = 3});
+  options.epochs = 2;
+  SmallRun().trainer->fit(data(), options);
+  std::filesystem::rename(folder / "run.1", folder / "run.2");
+  std::filesystem::create_hard_link(folder / "run", folder / "run.1");
+  options.epochs = 3;
+  options.resume = folder / "run";
+  SmallRun().trainer->fit(data(), options);
+  CHECK(steps_in(folder / "run") == 15);
+  CHECK(steps_in(folder / "run.1") == 10);
+  CHECK(steps_in(folder / "run.2") == 5);
+}
+
 TEST_CASE("through a link, the file that it names is written and kept") {
   const TempFolder folder;
   std::filesystem::create_directory(folder / "real");
