@@ -54,6 +54,8 @@ GradientComparison compare_models(Module& model, Module& reference,
   check(tolerance >= 0, "compare_model_gradient: the tolerance must be at least 0, got ",
         tolerance);
   const Parameters parameters = model.parameters();
+  check(std::ranges::any_of(parameters, [](const auto& p) { return p.state->trainable; }),
+        "compare_model_gradient: the model has no parameter that is trained");
   reference.to(Device::cpu());
   reference.to(DType::float64);
   const std::vector<Tensor> own = gradients(parameters, loss);

@@ -6,6 +6,7 @@
 #include <sinter/layers/onnx.h>
 #include <sinter/layers/onnx_graph.h>
 #include <sinter/layers/protobuf.h>
+#include <sinter/layers/weights.h>
 #include <sinter/runtime/build_info.h>
 #include <sinter/runtime/durable_file.h>
 
@@ -102,6 +103,10 @@ void export_onnx(Module& model, const std::filesystem::path& path, const Shape& 
   check(options.input != options.output && !options.input.empty() && !options.output.empty(),
         "export_onnx: input and output need names of their own, got \"", options.input, "\" and \"",
         options.output, "\"");
+  for (const auto& [name, tensor] : state_dict(model)) {
+    check(name != options.input && name != options.output, "export_onnx: \"", name,
+          "\" is the name of a parameter or buffer of the model; give input and output others");
+  }
   const std::optional<DType> type = integers ? std::optional(options.input_type) : std::nullopt;
   OnnxGraph graph(model, input, type, {options.input, options.output});
   const Shape other = with_another_batch(model, input, type);

@@ -21,6 +21,14 @@ bool is_same_file(int file, const std::filesystem::path& path) {
          open.st_ino == named.st_ino && open.st_dev == named.st_dev;
 }
 
+// Where there are no locks, it goes on without.
+void lock(int file) {
+  int locked = 0;
+  do {
+    locked = ::flock(file, LOCK_EX);
+  } while (locked != 0 && errno == EINTR);
+}
+
 // The name of a file is on the disk when its folder is. Some file systems know no such thing.
 int sync_folder(const std::filesystem::path& folder) {
   const int opened = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -52,6 +60,17 @@ DurableFile::DurableFile(const std::filesystem::path& path) : path_(followed_pat
 
 DurableFile::~DurableFile() { discard(); }
 
+FolderLock::FolderLock(const std::filesystem::path& folder)
+    : folder_(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)) {
+  lock(folder_);
+}
+
+FolderLock::~FolderLock() {
+  if (folder_ >= 0) {
+    ::close(folder_);
+  }
+}
+
 // The lock is on the file, and a process that waited for it may hold one that was renamed since.
 void DurableFile::open() {
   do {
@@ -63,10 +82,7 @@ void DurableFile::open() {
     if (file_ < 0) {
       fail(errno);
     }
-    int locked = 0;
-    do {
-      locked = ::flock(file_, LOCK_EX);
-    } while (locked != 0 && errno == EINTR);  // where there are no locks, it goes on without
+    lock(file_);
   } while (!is_same_file(file_, temporary_));
   if (::ftruncate(file_, 0) != 0) {
     const int error = errno;
@@ -136,7 +152,8 @@ void link_durably(const std::filesystem::path& from, const std::filesystem::path
   std::filesystem::path beside = to;
   beside += ".sinter.link";
   ::unlink(beside.c_str());  // of a process that was killed here
-  if (::link(from.c_str(), beside.c_str()) != 0) {
+  // Of the file itself, where `from` is a link to it.
+  if (::linkat(AT_FDCWD, from.c_str(), AT_FDCWD, beside.c_str(), AT_SYMLINK_FOLLOW) != 0) {
     copy_durably(from, to);
     return;
   }

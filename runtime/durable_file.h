@@ -37,6 +37,19 @@ class DurableFile {
   int file_ = -1;
 };
 
+/// While it lives, others that make one of these for the same folder wait, in this process or
+/// another; where a file system has no locks it does nothing.
+class FolderLock {
+ public:
+  explicit FolderLock(const std::filesystem::path& folder);
+  ~FolderLock();
+  FolderLock(const FolderLock&) = delete;
+  FolderLock& operator=(const FolderLock&) = delete;
+
+ private:
+  int folder_;
+};
+
 /// Makes `to` the same file as `from` (a copy where there are no hard links), in place of what it
 /// was. Throws Error where that cannot be done.
 void link_durably(const std::filesystem::path& from, const std::filesystem::path& to);

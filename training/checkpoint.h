@@ -41,7 +41,7 @@ TensorFile checkpoint_of(Module& model, const CheckpointParts& parts,
 /// Reads it back into a model and parts of the same kind, on any device; gradients are dropped.
 /// Throws Error, and changes nothing, for a file that is damaged, from a newer version, for
 /// another model, with weights that are not finite, or for parts that are others or set otherwise.
-/// Rates and counts are those of the file.
+/// Rates, counts and which parameters are trained are those of the file.
 void load_checkpoint(const std::filesystem::path& path, Module& model,
                      const CheckpointParts& parts);
 

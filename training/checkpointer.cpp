@@ -1,6 +1,6 @@
 #include <cmath>
+#include <exception>
 #include <limits>
-#include <memory>
 #include <system_error>
 #include <utility>
 
@@ -88,6 +88,7 @@ void Checkpointer::make_room() const {
 }
 
 void Checkpointer::write(const TensorFile& file, bool is_best) const {
+  const FolderLock alone(path_.parent_path());  // with the names, which others may write to
   // The best one first: a run that is killed in between finds the same epoch the best once more.
   const std::filesystem::path best = beside("best");
   if (is_best) {
@@ -106,9 +107,14 @@ void Checkpointer::save(bool is_best) {
     return;
   }
   finish();
-  const auto file = std::make_shared<const TensorFile>(
-      checkpoint_of(model_, parts_, "cannot write checkpoint " + path_.string()));
-  writing_ = std::async(std::launch::async, [this, file, is_best] { write(*file, is_best); });
+  writing_ =
+      std::async(std::launch::async,
+                 [this, is_best,
+                  file = checkpoint_of(model_, parts_,
+                                       "cannot write checkpoint " + path_.string())]() mutable {
+                   const TensorFile mine = std::move(file);  // gone as soon as it is written
+                   write(mine, is_best);
+                 });
   last_ = path_;
   step_of_last_ = optimizer_.steps();
   factor_ = 1;
@@ -120,8 +126,20 @@ void Checkpointer::finish() {
   }
 }
 
+Checkpointer::~Checkpointer() {
+  try {
+    finish();
+  } catch (const std::exception& error) {  // the run ends with another error already
+    log::warn(error.what());
+  }
+}
+
 double Checkpointer::roll_back(const NonFiniteError& error, std::int64_t roll_backs_so_far) {
-  finish();
+  try {
+    finish();
+  } catch (const Error& of_write) {
+    throw NonFiniteError(text(error.what(), "; and ", of_write.what()));
+  }
   const std::string good = text(last_.string(), ", of step ", step_of_last_);
   if (options_ == nullptr || last_.empty() || roll_backs_so_far >= options_->roll_backs) {
     throw NonFiniteError(last_.empty()

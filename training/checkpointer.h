@@ -18,6 +18,10 @@ class Checkpointer {
   /// What it refers to must outlive it. Throws Error for options out of range.
   Checkpointer(const std::optional<CheckpointOptions>& options, Module& model,
                const Optimizer& optimizer, CheckpointParts parts);
+  /// Waits as finish() does; what went wrong is logged.
+  ~Checkpointer();
+  Checkpointer(const Checkpointer&) = delete;
+  Checkpointer& operator=(const Checkpointer&) = delete;
 
   void resume(const std::filesystem::path& path);
   /// A step, or a graph of steps, that ends at `batch` of an epoch is followed by a checkpoint.

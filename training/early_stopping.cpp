@@ -27,11 +27,12 @@ bool EarlyStopping::step(double metric) {
     }
     return true;
   }
-  if (++bad_ < options_.patience) {
-    return true;
-  }
-  restore_best();
-  return false;
+  return ++bad_ < options_.patience;
+}
+
+void EarlyStopping::reset() {
+  best_ = options_.maximise ? -HUGE_VAL : HUGE_VAL;
+  bad_ = 0;
 }
 
 void EarlyStopping::restore_best() {

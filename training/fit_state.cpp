@@ -49,13 +49,17 @@ FitState::FitState(const FitOptions& options, const DataLoader& loader, std::int
       seed_is_given(options.seed.has_value()),
       seed(*loader.options().seed) {
   setting = sinter::text("training on ", items, " items in ", batches, " batches of ",
+                         options.accumulate > 1 ? sinter::text(options.accumulate, " times ") : "",
                          options.batch_size, options.shuffle ? ", shuffled" : ", in order",
                          options.schedule ? ", with a schedule" : ", without a schedule");
-  if (options.accumulate > 1) {
-    setting += sinter::text(" times ", options.accumulate);
-  }
   if (options.overfit_batch) {
     setting += ", the first one alone";
+  }
+  if (options.max_grad_norm) {
+    setting += sinter::text(", max_grad_norm ", *options.max_grad_norm);
+  }
+  if (options.max_grad_value) {
+    setting += sinter::text(", max_grad_value ", *options.max_grad_value);
   }
   if (options.autocast) {
     setting += sinter::text(", in ", *options.autocast);
@@ -83,7 +87,7 @@ void FitState::visit_state(StateVisitor& v) {
   v.number("seed", bits, seed_is_given ? bits : any.min(), seed_is_given ? bits : any.max());
   seed = std::bit_cast<std::uint64_t>(bits);
   v.number("epochs_before", epochs_before, 0, std::numeric_limits<std::uint32_t>::max());
-  v.number("epoch", epoch, 0, epochs);
+  v.number("epochs_done", epoch, 0, epochs);
   v.number("batch", batch, 0, batches);
   v.number("base_lr", base_lr, 0, std::numeric_limits<double>::max());
   v.number("loss_sum", sums.loss);

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cmath>
+#include <memory>
 #include <utility>
 
 #include <sinter/training/loader.h>
@@ -17,13 +18,14 @@ class Unchanged {
         optimizer_(optimizer),
         weights_(model),
         lr_(optimizer.lr()),
-        steps_(optimizer.steps()),
-        draws_(*model.generator()) {
+        steps_(optimizer.steps()) {
+    model.generator();  // so that every part has one
     for (const Tensor& state : optimizer.state()) {
       state_.push_back(state.defined() ? state.clone() : Tensor{});
     }
     detail::for_each_module(model, [this](const std::string&, Module& part) {
       modes_.emplace_back(&part, part.training());
+      draws_.emplace_back(part.generator(), *part.generator());  // a part may have its own
     });
   }
 
@@ -40,7 +42,9 @@ class Unchanged {
         state.fill(0);  // as it will be made
       }
     }
-    model_.generator()->set_state(draws_.step(), draws_.next_call());
+    for (const auto& [generator, before] : draws_) {
+      generator->set_state(before.step(), before.next_call());
+    }
     for (const auto& [part, mode] : modes_) {  // parents first
       part->train(mode);
     }
@@ -52,7 +56,7 @@ class Unchanged {
   WeightsCopy weights_;
   double lr_;
   std::int64_t steps_;
-  Generator draws_;
+  std::vector<std::pair<std::shared_ptr<Generator>, Generator>> draws_;
   std::vector<Tensor> state_;
   std::vector<std::pair<Module*, bool>> modes_;
 };

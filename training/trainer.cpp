@@ -52,6 +52,8 @@ double metric_of(const Evaluation& validation, const EarlyStopping& stopping) {
 
 void check_options(const FitOptions& options, const Module& model) {
   check(options.epochs >= 0, "Trainer::fit: epochs must be at least 0, got ", options.epochs);
+  check(options.batch_size >= 1, "Trainer::fit: batch_size must be at least 1, got ",
+        options.batch_size);
   check(options.accumulate >= 1 && options.batch_size <= INT64_MAX / options.accumulate,
         "Trainer::fit: accumulate must be at least 1 and not beyond all bounds, got ",
         options.accumulate);
@@ -165,9 +167,15 @@ bool Trainer::run_epoch(Fit& fit) {
   const double lr_before = optimizer_.lr();
   bool goes_on = !options.on_epoch || options.on_epoch(report);
   if (options.early_stopping != nullptr) {
-    goes_on =
-        options.early_stopping->step(metric_of(*report.validation, *options.early_stopping)) &&
-        goes_on;
+    const auto judge = [&](EarlyStopping& stopping) {
+      goes_on = stopping.step(metric_of(*report.validation, stopping)) && goes_on;
+    };
+    if (options.ema != nullptr) {
+      const auto averaged = options.ema->apply();  // the weights that it may keep are these
+      judge(*options.early_stopping);
+    } else {
+      judge(*options.early_stopping);
+    }
   }
   check(!goes_on || !options.schedule || optimizer_.lr() == lr_before,
         "Trainer::fit: on_epoch changed the learning rate to ", optimizer_.lr(),
@@ -247,6 +255,9 @@ std::vector<EpochReport> Trainer::fit(const Dataset& all, const FitOptions& opti
     }
   }
   Checkpointer checkpoints(options.checkpoint, model_, optimizer_, parts);
+  if (options.early_stopping != nullptr) {
+    options.early_stopping->reset();
+  }
   if (!options.resume.empty()) {
     checkpoints.resume(options.resume);
     epochs_done_ = state.epochs_before + state.epoch;
@@ -279,7 +290,12 @@ std::vector<EpochReport> Trainer::fit(const Dataset& all, const FitOptions& opti
     throw;
   }
   restore_lr();
-  if (options.early_stopping != nullptr && checkpoints.signal() == 0) {
+  // A signal that came while the last checkpoint was written has ended nothing, but is told.
+  const bool was_stopped = !state.reports.empty() && state.reports.back().stopped_by != 0;
+  if (!was_stopped && !state.reports.empty()) {
+    state.reports.back().stopped_by = checkpoints.signal();
+  }
+  if (options.early_stopping != nullptr && !was_stopped) {
     options.early_stopping->restore_best();
   }
   if (options.overfit_batch) {

@@ -83,10 +83,12 @@ struct FitOptions {
   std::optional<double> max_grad_norm = std::nullopt;
   /// Each element of the gradients is held within this bound, before their norm is.
   std::optional<double> max_grad_value = std::nullopt;
-  /// Averages of the weights, updated with each step; validation is of them. A part of checkpoints.
+  /// Averages of the weights, updated with each step; validation is of them, the model keeps its
+  /// own. A part of checkpoints, whose weights are the model's: EMA::copy_to() takes the averages.
   EMA* ema = nullptr;
   /// Ends the run by the validation loss, or accuracy where it maximises, of the epochs, and puts
-  /// the best weights back at the end, if it keeps them. A part of checkpoints.
+  /// the best weights back at the end, if it keeps them: with `ema` the averages that were
+  /// validated. It begins anew with each run that is not resumed. A part of checkpoints.
   EarlyStopping* early_stopping = nullptr;
   /// Every batch is the first one, unshuffled: a test that model, loss and learning rate can work
   /// at all, since then the loss comes near 0. Said in the log with what became of the loss.

@@ -94,7 +94,7 @@ bool Trainer::stops(Fit& fit, EpochRun& run) {
   const bool stop = fit.checkpoints.signal() != 0;
   FitState& state = fit.state;
   // Behind the last batch the epoch's own validation comes.
-  if (!stop && run.batch() < state.batches && fit.options.validate_every > 0 &&
+  if (run.batch() < state.batches && fit.options.validate_every > 0 &&
       fit.step(run.batch()) % fit.options.validate_every == 0) {
     step_.check();
     run.read();  // so that a loss that was not finite is known before

@@ -140,6 +140,11 @@ TEST_CASE("indices as inputs, frozen parameters and a loss of one's own") {
   CHECK(report.parameters[1].name == "2.bias");
   CHECK(contains(error_of([&] { compare_model_gradient(model, indices, target, loss, -1); }),
                  "tolerance"));
+  for (const NamedParameter& parameter : model.parameters()) {
+    parameter.set_trainable(false);
+  }
+  CHECK(contains(error_of([&] { compare_model_gradient(model, indices, target, loss); }),
+                 "no parameter that is trained"));
 }
 
 TEST_CASE("on a device whose ops fall back to the CPU") {

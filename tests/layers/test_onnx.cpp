@@ -100,6 +100,7 @@ TEST_CASE("what a model does not take is told by its layers, and nothing is writ
   refused({2, 4}, {.input_type = DType::int64}, {"layer 0", "int64"});
   refused({2, 4}, {.output = "input"}, {"names of their own, got \"input\" and \"input\""});
   refused({2, 4}, {.output = ""}, {"names of their own"});
+  refused({2, 4}, {.input = "0.weight"}, {"\"0.weight\" is the name of a parameter or buffer"});
   model = Sequential{Flatten{0}, Linear{8, 2}};
   refused({2, 4}, {},
           {"takes an input of [2, 4], but not", "batch", "expected an input of [..., 8]"});

@@ -1,11 +1,14 @@
 // Which checkpoints a run keeps, and what it does at a loss that is not finite.
 #include <cmath>
+#include <csignal>
+#include <exception>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <memory>
 #include <set>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include <doctest/doctest.h>
@@ -133,6 +136,96 @@ TEST_CASE("the best checkpoint is that of the epoch with the best validation") {
   check_refused(
       [&] { run.trainer->fit(data(), options_with({.path = folder / "x", .best = BestBy::loss})); },
       {"checkpoint.best needs FitOptions::validation"});
+}
+
+TEST_CASE("the best checkpoint has the weights of its epoch where early stopping ends the run") {
+  SmallRun run;
+  const auto loss = [left = std::make_shared<double>(9), net = run.model.get()](
+                        const Tensor& output, const Tensor& targets) {
+    return net->training() ? cross_entropy(output, targets) : Tensor::full({}, --*left);
+  };
+  Trainer trainer{*run.model, loss, *run.optimizer};
+  const TempFolder folder;
+  EarlyStopping stopping(*run.model, {.patience = 2, .min_delta = 100, .restore_best = true});
+  FitOptions options = options_with({.path = folder / "run.st", .best = BestBy::loss});
+  options.validation = &data();
+  options.early_stopping = &stopping;
+  std::vector<std::vector<float>> weights;
+  options.on_epoch = [&](const EpochReport&) {
+    weights.push_back(run.model->parameters()[0].value().to_vector<float>());
+    return true;
+  };
+  trainer.fit(data(), options);
+  REQUIRE(weights.size() == 3);  // each a little better than the one before, and never by 100
+  const auto in_file = [&](const char* name) {
+    return read_safetensors(folder / name).tensors.at("model.0.weight").to_vector<float>();
+  };
+  CHECK(in_file("run.best.st") == weights[2]);
+  CHECK(in_file("run.st") == weights[2]);
+  CHECK(run.model->parameters()[0].value().to_vector<float>() == weights[0]);
+}
+
+TEST_CASE("the newest is a file of its own where the name of the best is a link") {
+  const TempFolder folder;
+  std::filesystem::create_directory(folder / "real");
+  std::ofstream(folder / "real/best.st") << "something older";
+  std::filesystem::create_symlink(folder / "real/best.st", folder / "run.best.st");
+  SmallRun run;
+  const auto loss = [grows = std::make_shared<double>(0), net = run.model.get()](
+                        const Tensor& output, const Tensor& targets) {
+    return net->training() ? cross_entropy(output, targets) : Tensor::full({}, ++*grows);
+  };
+  FitOptions options = options_with({.path = folder / "run.st", .best = BestBy::loss});
+  options.validation = &data();
+  Trainer{*run.model, loss, *run.optimizer}.fit(data(), options);
+  CHECK(steps_in(folder / "real/best.st") == 5);
+  CHECK(steps_in(folder / "run.st") == 20);
+}
+
+TEST_CASE("runs that write to one path at once do not get into each other's way") {
+  const TempFolder folder;
+  FitOptions options = options_with(
+      {.path = folder / "run.st", .every_steps = 1, .keep = 3, .best = BestBy::accuracy});
+  options.validation = &data();
+  std::vector<SmallRun> runs(4);
+  std::vector<std::string> errors(runs.size());
+  {
+    std::vector<std::jthread> threads;
+    for (std::size_t i = 0; i < runs.size(); ++i) {
+      threads.emplace_back([&, i] {
+        try {
+          runs[i].trainer->fit(data(), options);
+        } catch (const std::exception& error) {
+          errors[i] = error.what();
+        }
+      });
+    }
+  }
+  CHECK(errors == std::vector<std::string>(runs.size()));
+}
+
+TEST_CASE("a signal that comes during the last save is told") {
+  struct Raises : Stateful {
+    bool now = false;
+    void visit_state(StateVisitor& visitor) override {
+      std::int64_t nothing = 0;
+      visitor.number("nothing", nothing);
+      if (now) {
+        std::raise(SIGINT);
+      }
+    }
+  } part;
+  const TempFolder folder;
+  SmallRun run;
+  FitOptions options = options_with({.path = folder / "run.st"});
+  options.parts = {{"part", &part}};
+  options.on_epoch = [&](const EpochReport& report) {
+    part.now = report.epoch == 4;
+    return true;
+  };
+  const auto reports = run.trainer->fit(data(), options);
+  REQUIRE(reports.size() == 4);
+  CHECK(reports.back().stopped_by == SIGINT);
 }
 
 TEST_CASE("a resumed run knows the best validation of before") {

@@ -40,6 +40,12 @@ struct Called {
       plateau =
           std::make_unique<ReduceOnPlateau>(*run.optimizer, ReduceOnPlateauOptions{.patience = 0});
       options.parts = {{"plateau", plateau.get()}};
+      if (options.validate_every > 0) {
+        options.on_validation = [&lower = *plateau](const ValidationReport& report) {
+          lower.step(report.evaluation.loss + static_cast<double>(report.step));
+        };
+        return;
+      }
       options.on_epoch = [&lower = *plateau](const EpochReport& report) {
         lower.step(report.validation->loss + static_cast<double>(report.epoch));
         return true;
@@ -103,6 +109,9 @@ TEST_CASE("a run stopped after any step and resumed gives the bytes of one that 
   }
   SUBCASE("a schedule") { check_every_stop({.options = {.schedule = cosine(0.2, 0.1)}}); }
   SUBCASE("a plateau") { check_every_stop({.options = {.validation = &data()}, .plateau = true}); }
+  SUBCASE("a plateau that looks within epochs") {
+    check_every_stop({.options = {.validation = &data(), .validate_every = 2}, .plateau = true});
+  }
   SUBCASE("bfloat16") { check_every_stop({.options = {.autocast = DType::bfloat16}}, 4); }
   SUBCASE("float16, whose first steps overflow") {
     check_every_stop({.options = {.autocast = DType::float16,
@@ -188,7 +197,7 @@ TEST_CASE("a run of two epochs that is resumed for three is one of three") {
         two.options.epochs = 1;
         third.trainer->fit(data(), two.options);
       },
-      {"checkpoint", "trainer.epoch is 2, expected 0 to 1"});
+      {"checkpoint", "trainer.epochs_done is 2, expected 0 to 1"});
 }
 
 TEST_CASE("a loop of one's own is resumed in the midst of an epoch") {

@@ -54,6 +54,8 @@ TEST_CASE("the weights and buffers of the best metric come back") {
     goes_on = stopping.step(metrics[i]);
   }
   CHECK_FALSE(goes_on);
+  CHECK(weight.to_vector<float>() == std::vector<float>{3, 3});  // the latest, for a checkpoint
+  stopping.restore_best();
   CHECK(weight.to_vector<float>() == std::vector<float>{1, 1});
   CHECK(model.buffers()[0].value.to_vector<float>() == std::vector<float>{10});
   // Also where the run ended for another reason, on a model that has moved.
@@ -86,6 +88,7 @@ TEST_CASE("a checkpoint holds what it has seen, and the best weights") {
   CHECK_FALSE(second.stopped());
   CHECK_FALSE(second.step(2));
   CHECK(second.stopped());
+  second.restore_best();
   CHECK(weight.to_vector<float>()[0] == 7);
   EarlyStopping other(model, {.patience = 4, .restore_best = true});
   check_refused(

@@ -1,6 +1,7 @@
 // The learning-rate range test, and that it leaves no trace.
 #include <cmath>
 #include <cstring>
+#include <memory>
 #include <stdexcept>
 #include <vector>
 
@@ -62,6 +63,15 @@ struct Parabola {
 };
 
 }  // namespace
+
+TEST_CASE("a part that has a generator of its own keeps its numbers") {
+  Sequential model = net();
+  model[2].set_generator(std::make_shared<Generator>(5));
+  SGD optimizer{model.parameters(), {.lr = 0.1}};
+  find_lr(model, CrossEntropyLoss{}, optimizer, clouds(40, 4, 3), {.steps = 10});
+  CHECK(model[2].generator()->step() == 0);
+  CHECK(model.generator()->step() == 0);
+}
 
 TEST_CASE("losses are those of training with rates that grow exponentially") {
   Parabola p;

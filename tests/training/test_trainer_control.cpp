@@ -125,6 +125,9 @@ TEST_CASE("a run that gets no better ends, with the best weights") {
   CHECK(still.fit({.epochs = 9, .validation = &still.unseen, .early_stopping = &patient}).size() ==
         3);
   CHECK(patient.stopped());
+  // Another run begins anew.
+  CHECK(still.fit({.epochs = 9, .validation = &still.unseen, .early_stopping = &patient}).size() ==
+        3);
 
   Run run(3);  // far too fast
   EarlyStopping stopping(run.model, {.patience = 2, .restore_best = true});
@@ -145,6 +148,20 @@ TEST_CASE("a run that gets no better ends, with the best weights") {
   REQUIRE(reports.size() < 50);
   CHECK(weights(run.model) == best_weights);
   CHECK(run.trainer.evaluate(run.unseen).loss == best);
+
+  // With averages, which are what was validated.
+  Run averaged(3);
+  EMA ema(averaged.model, {.decay = 0.5});
+  EarlyStopping keeps_averages(averaged.model, {.patience = 2, .restore_best = true});
+  best = HUGE_VAL;
+  for (const EpochReport& report : averaged.fit({.epochs = 50,
+                                   .batch_size = 16,
+                                   .validation = &averaged.unseen,
+                                   .ema = &ema,
+                                   .early_stopping = &keeps_averages})) {
+    best = std::min(best, report.validation->loss);
+  }
+  CHECK(averaged.trainer.evaluate(averaged.unseen).loss == best);
 
   // By accuracy; and where the epochs run out first.
   Run short_run(3);

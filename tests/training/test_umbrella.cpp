@@ -62,7 +62,8 @@ const std::set<std::string> internal{
     "LayerCall",       "ProgressBar",       "Table",        "Taker",
     "TextForm",        "AffineParameters",  "Checkpointer", "StopSignals",
     "FitState",        "EpochSums",         "ModuleCall",   "BackwardInAnomaly",
-    "FlatState",       "ProtobufMessage",   "OneThread",    "Prefetcher"};
+    "FlatState",       "ProtobufMessage",   "OneThread",    "Prefetcher",
+    "FolderLock"};
 
 std::string read(const std::filesystem::path& path) {
   std::ifstream in(path);
