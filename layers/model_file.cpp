@@ -1,20 +1,13 @@
 #include <algorithm>
-#include <charconv>
-#include <cmath>
 #include <typeinfo>
 #include <utility>
 #include <vector>
 
 #include <sinter/layers/model_file.h>
-#include <sinter/layers/weights.h>
-#include <sinter/runtime/paths.h>
+#include <sinter/layers/tensor_file.h>
 
 namespace sinter {
 namespace {
-
-constexpr int newest_version = 1;  // of checkpoints too, as far as the model in them goes
-constexpr const char* version_key = "version";
-constexpr const char* model_key = "model";
 
 // What a module itself consists of, by full names. Parameters need not be drawn.
 struct OwnMembers : Members {
@@ -59,23 +52,6 @@ bool is_same_model(Module& a, Module& b) {
   });
 }
 
-template <class T>
-bool has_nan(const Tensor& values) {
-  return std::ranges::any_of(values.values<T>(), [](T value) { return std::isnan(value); });
-}
-
-// The entry, or "".
-std::string entry(const TensorFile& file, const char* key) {
-  const auto found = file.metadata.find(key);
-  return found == file.metadata.end() ? std::string() : found->second;
-}
-
-bool is_newer(const std::string& version) {
-  int number = 0;
-  const auto read = std::from_chars(version.data(), version.data() + version.size(), number);
-  return number > newest_version || read.ec == std::errc::result_out_of_range;
-}
-
 // The file's tensor for a place of the model; its type may be another floating one.
 const Tensor& tensor_for(const std::map<std::string, Tensor>& tensors, const std::string& name,
                          const Shape& shape, DType dtype, const std::string& source) {
@@ -90,16 +66,6 @@ const Tensor& tensor_for(const std::map<std::string, Tensor>& tensors, const std
 
 }  // namespace
 
-void refuse_nan(const std::map<std::string, Tensor>& tensors, const std::string& source) {
-  for (const auto& [name, tensor] : tensors) {
-    const bool found = tensor.dtype() == DType::float64 ? has_nan<double>(tensor)
-                       : is_floating(tensor.dtype())    ? has_nan<float>(tensor.to(DType::float32))
-                                                        : false;
-    check(!found, source, " holds a NaN in ", name,
-          ": the run that wrote it had diverged; take an earlier file");
-  }
-}
-
 std::map<std::string, std::string> metadata_of(Module& model) {
   if (typeid(model) != typeid(Sequential)) {
     return {};
@@ -113,19 +79,13 @@ std::map<std::string, std::string> metadata_of(Module& model) {
   } catch (const Error&) {
     return {};  // a layer of one's own
   }
-  return {
-      {"format", "sinter model"}, {version_key, std::to_string(newest_version)}, {model_key, text}};
+  return {{"format", std::string(weights_format)},
+          {"version", std::to_string(newest_version)},
+          {"model", text}};
 }
 
 Sequential load_model(const std::filesystem::path& path) {
-  const TensorFile file = read_safetensors(path);
-  const bool in_checkpoint = is_checkpoint(file);
-  const std::string source =
-      (in_checkpoint ? "checkpoint " : "model file ") + full_path(path).string();
-  const std::map<std::string, Tensor> tensors = in_checkpoint ? model_tensors(file) : file.tensors;
-  const std::string version = entry(file, version_key), described = entry(file, model_key);
-  check(!is_newer(version), source, " is of version ", version, ", and this sinter reads up to ",
-        newest_version, "; read it with a newer one");
+  const auto [source, described, tensors] = read_model(path);
   check(!described.empty(), source,
         " does not say which layers the model has, as files of other programs and of models with "
         "layers of one's own do not; build the model and call load_weights()");
@@ -135,7 +95,6 @@ Sequential load_model(const std::filesystem::path& path) {
   } catch (const Error& error) {
     throw Error(text(source, " cannot be read: ", error.what()));
   }
-  refuse_nan(tensors, source);
   // Checked before anything is drawn or made: a text may speak of more than there is memory for.
   OwnMembers members = members_of(model);
   check(tensors.size() == members.parameters.size() + members.buffers.size(), source, " has ",

@@ -4,8 +4,8 @@
 
 #include <sinter/layers/model_file.h>
 #include <sinter/layers/safetensors.h>
+#include <sinter/layers/tensor_file.h>
 #include <sinter/layers/weights.h>
-#include <sinter/runtime/paths.h>
 
 namespace sinter {
 
@@ -90,29 +90,8 @@ void save_weights(Module& model, const std::filesystem::path& path) {
 }
 
 void load_weights(Module& model, const std::filesystem::path& path) {
-  const TensorFile file = read_safetensors(path);
-  const std::string name = full_path(path).string();
-  if (is_checkpoint(file)) {
-    load_state_dict(model, model_tensors(file), "checkpoint " + name);
-  } else {
-    refuse_nan(file.tensors, "weights file " + name);
-    load_state_dict(model, file.tensors, "weights file " + name);
-  }
-}
-
-bool is_checkpoint(const TensorFile& file) {
-  const auto format = file.metadata.find("format");
-  return format != file.metadata.end() && format->second == checkpoint_format;
-}
-
-std::map<std::string, Tensor> model_tensors(const TensorFile& checkpoint) {
-  std::map<std::string, Tensor> out;
-  for (const auto& [name, tensor] : checkpoint.tensors) {
-    if (name.starts_with(model_prefix)) {
-      out[name.substr(model_prefix.size())] = tensor;
-    }
-  }
-  return out;
+  const StoredModel stored = read_model(path);
+  load_state_dict(model, stored.tensors, stored.source);
 }
 
 }  // namespace sinter

@@ -4,10 +4,9 @@
 #include <filesystem>
 #include <map>
 #include <string>
-#include <string_view>
 
 #include <sinter/layers/module.h>
-#include <sinter/layers/safetensors.h>
+#include <sinter/runtime/tensor.h>
 
 namespace sinter {
 
@@ -18,7 +17,7 @@ void save_weights(Module& model, const std::filesystem::path& path);
 
 /// Reads them back, from such a file or from a checkpoint. Throws Error, and changes nothing, where
 /// names are missing or unexpected or shapes or types differ (a buffer takes any floating type),
-/// all of which it lists, and where a number is NaN.
+/// all of which it lists, where a number is NaN, for a damaged checkpoint and for a newer version.
 void load_weights(Module& model, const std::filesystem::path& path);
 
 /// All parameters and buffers under the same names; the tensors share the model's elements.
@@ -30,13 +29,5 @@ void load_state_dict(Module& model, const std::map<std::string, Tensor>& tensors
 /// Throws what load_state_dict() would.
 void check_state_dict(Module& model, const std::map<std::string, Tensor>& tensors,
                       const std::string& source = "state dict");
-
-/// The metadata "format" of a file that save_checkpoint() wrote, and what the names of the model's
-/// tensors begin with there.
-inline constexpr std::string_view checkpoint_format = "sinter checkpoint";
-inline constexpr std::string_view model_prefix = "model.";
-bool is_checkpoint(const TensorFile& file);
-/// Those tensors, under the model's names.
-std::map<std::string, Tensor> model_tensors(const TensorFile& checkpoint);
 
 }  // namespace sinter

@@ -1,15 +1,11 @@
-#include <algorithm>
 #include <bit>
-#include <charconv>
-#include <cmath>
-#include <cstring>
 #include <limits>
 #include <memory>
 #include <set>
 #include <utility>
 #include <vector>
 
-#include <sinter/layers/safetensors.h>
+#include <sinter/layers/tensor_file.h>
 #include <sinter/layers/weights.h>
 #include <sinter/runtime/paths.h>
 #include <sinter/training/checkpoint.h>
@@ -17,9 +13,8 @@
 namespace sinter {
 namespace {
 
-constexpr int version = 1;
-
-// A part's state on its way to a file or back; names are "part.name".
+// A part's state on its way to a file or back; names are "part.name". Sentences begin with
+// `source`.
 class Visitor : public StateVisitor {
  public:
   Visitor(TensorFile& file, std::string source) : file_(file), source_(std::move(source)) {}
@@ -30,6 +25,17 @@ class Visitor : public StateVisitor {
 
  protected:
   std::string full(std::string_view name) const { return prefix_ + std::string(name); }
+  template <class... Parts>
+  void require(bool condition, std::string_view name, const Parts&... what) const {
+    check(condition, source_, ": ", full(name), what...);
+  }
+  template <class T>
+  void require_range(std::string_view name, T value, T least, T most) const {
+    if (!(value >= least && value <= most)) {
+      require(false, name, " is ", value, ", expected ",
+              least == most ? text(least) : text(least, " to ", most));
+    }
+  }
 
   TensorFile& file_;
   std::string source_;
@@ -38,19 +44,29 @@ class Visitor : public StateVisitor {
   std::string prefix_;
 };
 
+Tensor cpu_copy(const Tensor& tensor) {
+  return tensor.device() == Device::cpu() ? tensor.clone() : tensor.to(Device::cpu());
+}
+
+// Writes no number that Checker would refuse.
 class Writer : public Visitor {
  public:
   using Visitor::Visitor;
-  void number(std::string_view name, std::int64_t& value, std::int64_t, std::int64_t) override {
+  void number(std::string_view name, std::int64_t& value, std::int64_t least,
+              std::int64_t most) override {
+    require_range(name, value, least, most);
     put(name, Tensor::from<std::int64_t>({value}, {}));
   }
-  void number(std::string_view name, double& value, double, double) override {
+  void number(std::string_view name, double& value, double least, double most) override {
+    require_range(name, value, least, most);
     put(name, Tensor::from<double>({value}, {}));
   }
   void rows(std::string_view name, std::vector<double>& values, std::int64_t columns) override {
     put(name, Tensor::from(values, {static_cast<std::int64_t>(values.size()) / columns, columns}));
   }
-  void tensor(std::string_view name, const Tensor& values) override { put(name, values.detach()); }
+  void tensor(std::string_view name, const Tensor& values) override {
+    put(name, cpu_copy(values.detach()));
+  }
 
  private:
   void put(std::string_view name, const Tensor& tensor) {
@@ -83,10 +99,6 @@ class Checker : public Visitor {
   const std::set<std::string>& seen() const { return seen_; }
 
  private:
-  template <class... Parts>
-  void require(bool condition, std::string_view name, const Parts&... what) const {
-    check(condition, "checkpoint ", source_, ": ", full(name), what...);
-  }
   const Tensor& find(std::string_view name, DType dtype) {
     const auto found = file_.tensors.find(full(name));
     require(found != file_.tensors.end(), name, " is missing");
@@ -99,9 +111,7 @@ class Checker : public Visitor {
   void in_range(std::string_view name, const T&, T least, T most) {
     const Tensor& found = find(name, dtype_of<T>);
     require(found.rank() == 0, name, " has shape ", found.shape(), ", expected one number");
-    const T value = found.values<T>()[0];
-    const std::string expected = least == most ? text(least) : text(least, " to ", most);
-    require(value >= least && value <= most, name, " is ", value, ", expected ", expected);
+    require_range(name, found.values<T>()[0], least, most);
   }
 
   std::set<std::string> seen_;
@@ -184,109 +194,26 @@ class AllParts {
   std::vector<std::unique_ptr<GeneratorState>> generators_;
 };
 
-bool is_finite(const Tensor& values) {
-  if (!is_floating(values.dtype())) {
-    return true;
-  }
-  const auto finite = [](auto value) { return std::isfinite(value); };
-  if (values.dtype() == DType::float64) {
-    return std::ranges::all_of(values.values<double>(), finite);
-  }
-  const Tensor wide = values.to(DType::float32);
-  return std::ranges::all_of(wide.values<float>(), finite);
-}
-
 void check_finite(const std::map<std::string, Tensor>& weights, const std::string& what) {
-  for (const auto& [name, values] : weights) {
-    if (!is_finite(values)) {
-      throw NonFiniteError(text(what, ": ", name, " of the model holds a NaN or an infinity"));
-    }
+  if (const std::string* const name = first_with(Refused::nan_and_infinity, weights)) {
+    throw NonFiniteError(text(what, ": ", *name, " of the model holds a NaN or an infinity"));
   }
-}
-
-// Fletcher's sum of 64-bit words ("An arithmetic checksum for serial transmissions", 1982), at the
-// speed of memory.
-class Checksum {
- public:
-  void add(const void* bytes, std::size_t count) {
-    const char* at = static_cast<const char*>(bytes);
-    std::uint64_t word = 0;
-    for (; count >= sizeof word; count -= sizeof word, at += sizeof word) {
-      std::memcpy(&word, at, sizeof word);
-      add(word);
-    }
-    if (count > 0) {
-      word = 0;
-      std::memcpy(&word, at, count);
-      add(word);
-    }
-  }
-  std::string str() const { return text(sum_, " ", sum_of_sums_); }
-
- private:
-  void add(std::uint64_t word) {
-    sum_ += word;
-    sum_of_sums_ += sum_;
-  }
-
-  std::uint64_t sum_ = 0, sum_of_sums_ = 0;
-};
-
-// Over all names, texts and bytes.
-std::string checksum(const TensorFile& file) {
-  Checksum sum;
-  for (const auto& [key, value] : file.metadata) {
-    if (key != "checksum") {
-      const std::string line = key + "=" + value + "\n";
-      sum.add(line.data(), line.size());
-    }
-  }
-  for (const auto& [name, tensor] : file.tensors) {
-    const std::string line = text(name, " ", tensor.dtype(), " ", tensor.shape(), "\n");
-    sum.add(line.data(), line.size());
-    sum.add(tensor.address(), tensor.bytes());
-  }
-  return sum.str();
-}
-
-std::string metadata(const TensorFile& file, const std::string& key) {
-  const auto found = file.metadata.find(key);
-  return found == file.metadata.end() ? std::string() : found->second;
-}
-
-// A file of this version whose bytes are those that were written.
-TensorFile read_checkpoint(const std::filesystem::path& path, const std::string& name) {
-  TensorFile file = read_safetensors(path);
-  check(is_checkpoint(file), name,
-        " is a safetensors file and no checkpoint; load_weights() reads weights");
-  const std::string written = metadata(file, "version");
-  int number = 0;
-  const auto [end, failure] =
-      std::from_chars(written.data(), written.data() + written.size(), number);
-  check(failure == std::errc{} && end == written.data() + written.size() && number >= 1,
-        "checkpoint ", name, " has no version, but \"", written, "\"");
-  check(number <= version, "checkpoint ", name, " is of version ", number,
-        " of the format, and this sinter reads up to ", version, "; a newer one wrote it");
-  check(metadata(file, "checksum") == checksum(file), "checkpoint ", name,
-        " is damaged: its checksum differs");
-  return file;
 }
 
 constexpr std::string_view part_prefix = "part ";
 
-void check_parts(const TensorFile& file, const std::string& name, const AllParts& parts) {
+void check_parts(const TensorFile& file, const std::string& source, const AllParts& parts) {
   for (const auto& [key, written] : file.metadata) {
     if (key.starts_with(part_prefix)) {
-      check(parts.get().contains(key.substr(part_prefix.size())), "checkpoint ", name,
-            " holds the state of \"", key.substr(part_prefix.size()),
-            "\", which this run does not have");
+      check(parts.get().contains(key.substr(part_prefix.size())), source, " holds the state of \"",
+            key.substr(part_prefix.size()), "\", which this run does not have");
     }
   }
   for (const auto& [part, state] : parts.get()) {
     const auto found = file.metadata.find(std::string(part_prefix) + part);
-    check(found != file.metadata.end(), "checkpoint ", name, " holds no state of \"", part, "\"");
-    check(found->second == state->text(), "checkpoint ", name, ": \"", part, "\" was ",
-          found->second, ", and is ", state->text());
+    check(found != file.metadata.end(), source, " holds no state of \"", part, "\"");
+    check(found->second == state->text(), source, ": \"", part, "\" was ", found->second,
+          ", and is ", state->text());
   }
 }
 
@@ -296,20 +223,17 @@ TensorFile checkpoint_of(Module& model, const CheckpointParts& parts, const std:
   const AllParts all(model, parts);
   TensorFile file;
   for (const auto& [name, values] : state_dict(model)) {
-    file.tensors[std::string(model_prefix) + name] = values;
-  }
-  Writer writer(file, what);
-  all.visit(writer);
-  for (auto& [name, tensor] : file.tensors) {
-    tensor = tensor.device() == Device::cpu() ? tensor.clone() : tensor.to(Device::cpu());
+    file.tensors[std::string(model_prefix) + name] = cpu_copy(values);
   }
   check_finite(model_tensors(file), what);
+  Writer writer(file, what);
+  all.visit(writer);
   std::string frozen;
   for (const NamedParameter& parameter : model.parameters()) {
     frozen += parameter.state->trainable ? "" : parameter.name + "\n";
   }
   file.metadata = {{"format", std::string(checkpoint_format)},
-                   {"version", text(version)},
+                   {"version", text(newest_version)},
                    {"model", model.text()},
                    {"frozen", frozen}};
   for (const auto& [name, part] : all.get()) {
@@ -328,30 +252,30 @@ void save_checkpoint(const std::filesystem::path& path, Module& model,
 void load_checkpoint(const std::filesystem::path& path, Module& model,
                      const CheckpointParts& parts) {
   const AllParts all(model, parts);
-  const std::string name = full_path(path).string();
-  TensorFile file = read_checkpoint(path, name);
-  check(metadata(file, "model") == model.text(), "checkpoint ", name, " is for the model ",
-        metadata(file, "model"), ", and this one is ", model.text());
+  TensorFile file = read_checkpoint(path);
+  const std::string source = "checkpoint " + full_path(path).string();
+  check(metadata_value(file, "model") == model.text(), source, " is for the model ",
+        metadata_value(file, "model"), ", and this one is ", model.text());
   const auto weights = model_tensors(file);
-  check_state_dict(model, weights, "checkpoint " + name);
-  check_finite(weights, "checkpoint " + name);
-  check_parts(file, name, all);
-  Checker checker(file, name);
+  check_state_dict(model, weights, source);
+  check_finite(weights, source);
+  check_parts(file, source, all);
+  Checker checker(file, source);
   all.visit(checker);
   for (const auto& [tensor, values] : file.tensors) {
-    check(tensor.starts_with(model_prefix) || checker.seen().contains(tensor), "checkpoint ", name,
-          " holds ", tensor, ", which no part of this run has");
+    check(tensor.starts_with(model_prefix) || checker.seen().contains(tensor), source, " holds ",
+          tensor, ", which no part of this run has");
   }
   // From here on nothing is wrong with it.
-  const std::string frozen = "\n" + metadata(file, "frozen");
+  const std::string frozen = "\n" + metadata_value(file, "frozen");
   for (const NamedParameter& parameter : model.parameters()) {
     parameter.set_trainable(frozen.find("\n" + parameter.name + "\n") == std::string::npos);
     if (const auto& leaf = parameter.value().leaf()) {
       leaf->drop();
     }
   }
-  load_state_dict(model, weights, "checkpoint " + name);
-  Loader loader(file, name);
+  load_state_dict(model, weights, source);
+  Loader loader(file, source);
   all.visit(loader);
 }
 

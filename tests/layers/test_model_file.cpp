@@ -8,6 +8,7 @@
 #include "files.h"
 #include <sinter/layers/model_file.h>
 #include <sinter/layers/residual.h>
+#include <sinter/layers/safetensors.h>
 #include <sinter/layers/weights.h>
 
 namespace sinter {
@@ -127,8 +128,14 @@ TEST_CASE("files that are not a model's are told from those that are") {
     change(file);
     write_safetensors(path, file);
     check_error([&] { load_model(path); }, says);
-    check_error([&] { load_model(path); }, {"model file " + path.string()});
+    check_error([&] { load_model(path); }, {"weights file " + path.string()});
   };
+  for (const char* version : {"abc", "", "-1", "0", "1x", " 1", "1.0"}) {
+    CAPTURE(version);
+    refused([&](TensorFile& f) { f.metadata["version"] = version; },
+            {text("has the version \"", version, "\", expected a whole number of at least 1")});
+  }
+  refused([](TensorFile& f) { f.metadata.erase("version"); }, {"has the version \"\", expected"});
   refused([](TensorFile& f) { f.metadata["version"] = "2"; },
           {"is of version 2, and this sinter reads up to 1; read it with a newer one"});
   refused([](TensorFile& f) { f.metadata["model"] = "linear(2, 3) -> lstm(3)"; },
@@ -182,7 +189,7 @@ TEST_CASE("weights that are NaN are refused, by the name of the first") {
     write_safetensors(path, file);
     const std::vector<double> before = doubles(model.parameters()[0].value());
     check_error([&] { load_model(path); },
-                {"model file " + path.string() + " holds a NaN in 0.weight"});
+                {"weights file " + path.string() + " holds a NaN in 0.weight"});
     check_error([&] { load_weights(model, path); },
                 {"weights file " + path.string() + " holds a NaN in 0.weight"});
     CHECK(doubles(model.parameters()[0].value()) == before);

@@ -138,6 +138,22 @@ TEST_CASE("a file for another model lists missing, unexpected and different, and
   load_weights(model, path);  // the file itself is good
 }
 
+TEST_CASE("a newer version is refused, and what other programs call a version is not looked at") {
+  const TemporaryFolder folder;
+  Sequential model{Linear{2, 2}};
+  save_weights(model, folder / "w");
+  TensorFile file = read_safetensors(folder / "w");
+  file.metadata["version"] = "2";
+  write_safetensors(folder / "w", file);
+  const std::vector<double> before = doubles(model.parameters()[0].value());
+  check_error([&] { load_weights(model, folder / "w"); },
+              {"weights file " + (folder / "w").string() + " is of version 2", "reads up to 1"});
+  CHECK(doubles(model.parameters()[0].value()) == before);
+  file.metadata["format"] = "pt";
+  write_safetensors(folder / "w", file);
+  load_weights(model, folder / "w");
+}
+
 TEST_CASE("loading between forward and backward is noticed") {
   const TemporaryFolder folder;
   Sequential model{Linear{3, 4}, Tanh{}, Linear{4, 2}};

@@ -157,10 +157,14 @@ TEST_CASE("no byte of a checkpoint can change unseen") {
     bytes[i] = static_cast<char>(bytes[i] ^ (1 << i % 8));
     std::ofstream(path, std::ios::binary)
         .write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
-    const std::string sentence =
-        sentence_of([&] { load_checkpoint(path, *other.model, parts_of(other)); });
-    if (!has(sentence, path.string())) {
-      FAIL_CHECK("byte ", i, ": ", sentence);
+    const std::function<void()> readers[] = {
+        [&] { load_checkpoint(path, *other.model, parts_of(other)); },
+        [&] { load_weights(*other.model, path); }, [&] { load_model(path); }};
+    for (const auto& read : readers) {
+      const std::string sentence = sentence_of(read);
+      if (!has(sentence, path.string())) {
+        FAIL_CHECK("byte ", i, ": ", sentence);
+      }
     }
   }
   CHECK((other.bytes({}) == before));
@@ -178,7 +182,7 @@ TEST_CASE("a checkpoint of another version, model, optimizer or kind of run is t
   check_not_loaded(changed([](TensorFile& file) { file.metadata["version"] = "2"; }), same,
                    {"changed is of version 2", "reads up to 1", "newer"});
   check_not_loaded(changed([](TensorFile& file) { file.metadata["version"] = "one"; }), same,
-                   {"has no version", "\"one\""});
+                   {"has the version \"one\", expected a whole number"});
   check_not_loaded(
       changed([](TensorFile& file) { file.tensors["model.0.weight"].data<float>()[3] = NAN; }),
       same, {"0.weight of the model holds a NaN or an infinity"});
@@ -246,14 +250,66 @@ TEST_CASE("weights and checkpoints are not mistaken for each other") {
   SavedRun saved;
   SmallRun other(make_adam, 8);
   save_weights(*saved.run.model, saved.folder / "weights");
-  check_not_loaded(saved.folder / "weights", other,
-                   {"weights is a safetensors file and no checkpoint; load_weights()"});
+  check_not_loaded(saved.folder / "weights", other, {"weights is no checkpoint; load_weights()"});
   load_weights(*other.model, saved.path);  // the weights that are in it
   save_weights(*other.model, saved.folder / "again");
   CHECK((content(saved.folder / "weights") == content(saved.folder / "again")));
   Sequential smaller{Linear{12, 5}};
   check_refused([&] { load_weights(smaller, saved.path); },
                 {"checkpoint " + saved.path.string() + " is for another model"});
+}
+
+TEST_CASE("the model in a checkpoint is not read from a newer one, or with a NaN") {
+  SavedRun saved;
+  SmallRun other(make_adam, 8);
+  const std::string before = other.bytes({});
+  const auto path = saved.folder / "changed";
+  const auto refused = [&](std::string_view words) {
+    const std::string all = "checkpoint " + path.string() + std::string(words);
+    check_refused([&] { load_weights(*other.model, path); }, {all});
+    check_refused([&] { load_model(path); }, {all});
+  };
+  TensorFile file = read_safetensors(saved.path);
+  file.metadata["version"] = "2";
+  write_safetensors(path, file);
+  refused(" is of version 2, and this sinter reads up to 1");
+  file = read_safetensors(saved.path);
+  file.tensors["model.0.weight"].data<float>()[3] = NAN;
+  write_safetensors(path, file);
+  refused(" is damaged: its checksum differs");
+  write_safetensors(path, with_checksum(file));
+  refused(" holds a NaN in 0.weight");
+  CHECK((other.bytes({}) == before));
+}
+
+TEST_CASE("a part's number that could not be loaded is not saved, and the file is as it was") {
+  struct Part : Stateful {
+    double mean = 0;
+    std::int64_t count = 0;
+    void visit_state(StateVisitor& v) override {
+      v.number("mean", mean);
+      v.number("count", count, 0, 9);
+    }
+  };
+  SavedRun saved;
+  Part part;
+  const auto save_part = [&] { save_checkpoint(saved.path, *saved.run.model, {{"p", &part}}); };
+  const std::string who = "cannot write checkpoint " + saved.path.string();
+  part.mean = NAN;
+  check_refused(save_part, {who + ": p.mean is nan, expected -inf to inf"});
+  part.mean = 0;
+  for (const std::int64_t count : {-1, 10}) {
+    part.count = count;
+    check_refused(save_part, {who + text(": p.count is ", count, ", expected 0 to 9")});
+  }
+  CHECK((content(saved.path) == saved.bytes));
+  part.count = 9;
+  part.mean = INFINITY;
+  save_part();
+  part = {};
+  load_checkpoint(saved.path, *saved.run.model, {{"p", &part}});
+  CHECK(part.mean == INFINITY);
+  CHECK(part.count == 9);
 }
 
 TEST_CASE("weights that are not finite are not saved, and the file is as it was") {

@@ -60,7 +60,7 @@ void wait_for(const std::filesystem::path& path) {
   return child;
 }
 
-// Whatever was left behind can be loaded. Whether a file was only half written.
+// Whatever was left behind is whole, by its checksum. Whether a file was only half written.
 bool look_at(const std::filesystem::path& folder) {
   bool unfinished = false;
   for (const auto& entry : std::filesystem::directory_iterator(folder)) {
