@@ -63,7 +63,7 @@ const std::set<std::string> internal{
     "TextForm",        "AffineParameters",  "Checkpointer", "StopSignals",
     "FitState",        "EpochSums",         "ModuleCall",   "BackwardInAnomaly",
     "FlatState",       "ProtobufMessage",   "OneThread",    "Prefetcher",
-    "FolderLock"};
+    "FolderLock",      "StoredModel",       "Refused"};
 
 std::string read(const std::filesystem::path& path) {
   std::ifstream in(path);
