@@ -49,7 +49,7 @@ elseif(CHECK STREQUAL "installed_shared")
 elseif(CHECK MATCHES "^(add_subdirectory|FetchContent)$")
   # Both put sinter's build into the same folder, with the same commands: it is compiled once.
   build_consumer(${WORK}/embedded -DCONSUMER_USES=${CHECK} -DCONSUMER_SINTER=${SOURCE}
-    -DCMAKE_BUILD_TYPE=Debug)
+    -DCMAKE_BUILD_TYPE=Debug -DCMAKE_CXX_FLAGS_DEBUG=)  # without debugging information
 elseif(CHECK STREQUAL "budget")
   run(${MEASURE} 5 400 ${CXX} -std=c++20 -O2 -I${INCLUDE} -c ${SOURCE}/tests/consumer/main.cpp
     -o ${WORK}/main.o)
