@@ -26,15 +26,15 @@ using CheckpointParts = std::map<std::string, Stateful*>;
 /// Writes the model's parameters and buffers ("model.0.weight"), its generators, which parameters
 /// are trained, and the state of the parts ("optimizer.steps") as one safetensors file,
 /// little-endian, with a checksum. It is written as DurableFile does: whatever happens, `path` is
-/// there as a whole. Gradients are left out, so it belongs between two steps. Throws Error where
-/// the file cannot be written, and NonFiniteError, with `path` as it was, for weights or buffers
-/// that are not finite.
+/// there as a whole. Gradients are left out, so it belongs between two steps. With `path` as it
+/// was, throws NonFiniteError for weights or buffers that are not finite, and Error where the file
+/// cannot be written or a part's number is outside of its range.
 void save_checkpoint(const std::filesystem::path& path, Module& model,
                      const CheckpointParts& parts);
 
 /// What save_checkpoint() writes, as copies on the CPU: write_safetensors() may take its time for
-/// it while training goes on. Throws NonFiniteError, beginning with `what`, as save_checkpoint()
-/// does.
+/// it while training goes on. Throws for the model and its parts what save_checkpoint() does,
+/// beginning with `what`.
 TensorFile checkpoint_of(Module& model, const CheckpointParts& parts,
                          const std::string& what = "checkpoint");
 
