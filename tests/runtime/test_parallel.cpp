@@ -60,6 +60,27 @@ TEST_CASE("pieces are shared out among threads") {
   CHECK(seen == std::set{std::this_thread::get_id()});
 }
 
+TEST_CASE("OneThread keeps the loops of its thread on it, and no other's") {
+  const KeepThreads keep;
+  set_num_threads(4);
+  {
+    const OneThread outer;
+    {
+      const OneThread inner;
+      CHECK(num_threads() == 1);
+    }
+    set_num_threads(3);
+    CHECK(num_threads() == 1);
+    std::set<std::thread::id> seen;
+    parallel_pieces(4, [&](std::int64_t) { seen.insert(std::this_thread::get_id()); });
+    CHECK(seen == std::set{std::this_thread::get_id()});
+    int elsewhere = 0;
+    std::thread([&] { elsewhere = num_threads(); }).join();
+    CHECK(elsewhere == 3);
+  }
+  CHECK(num_threads() == 3);
+}
+
 TEST_CASE("ranges cover [0, n) without overlap, and are the same for any number of threads") {
   const KeepThreads keep;
   using Ranges = std::set<std::pair<std::int64_t, std::int64_t>>;
