@@ -14,11 +14,7 @@ namespace {
 class Unchanged {
  public:
   Unchanged(Module& model, Optimizer& optimizer)
-      : model_(model),
-        optimizer_(optimizer),
-        weights_(model),
-        lr_(optimizer.lr()),
-        steps_(optimizer.steps()) {
+      : optimizer_(optimizer), weights_(model), lr_(optimizer.lr()), steps_(optimizer.steps()) {
     model.generator();  // so that every part has one
     for (const Tensor& state : optimizer.state()) {
       state_.push_back(state.defined() ? state.clone() : Tensor{});
@@ -51,7 +47,6 @@ class Unchanged {
   }
 
  private:
-  Module& model_;
   Optimizer& optimizer_;
   WeightsCopy weights_;
   double lr_;
