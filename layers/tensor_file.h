@@ -36,7 +36,7 @@ const std::string* first_with(Refused numbers, const std::map<std::string, Tenso
 TensorFile read_checkpoint(const std::filesystem::path& path);
 
 struct StoredModel {
-  std::string source;  ///< what a sentence about it begins with: "checkpoint /home/me/run"
+  std::string source;  ///< what a sentence about it begins with: the kind of file and its path
   std::string text;    ///< of the model, or ""
   std::map<std::string, Tensor> tensors;
 };

@@ -100,8 +100,8 @@ class CapturedStep {
   };
 
   Tensor loss_of(const Batch& batch);
-  Tensor step(const Batch& batch);
-  Tensor backward(std::optional<Tape>& tape, const Batch& batch, const Look* look = nullptr);
+  Tensor step(const Batch& batch, const Look* look = nullptr);
+  Tensor backward(std::optional<Tape>& tape, const Batch& batch, const Look* look);
   void update();
   Device device() const;
   bool has_gradients() const;

@@ -81,20 +81,16 @@ void CapturedStep::update() {
   }
 }
 
-Tensor CapturedStep::step(const Batch& batch) {
+Tensor CapturedStep::step(const Batch& batch, const Look* look) {
   const Autocast of_this_step(Autocast::dtype());  // copies of parameters go with it
   std::optional<Tape> tape;
-  Tensor loss = backward(tape, batch);
+  Tensor loss = backward(tape, batch, look);
   update();
   return loss;
 }
 
 double CapturedStep::eager(const Batch& batch, const Look& look) {
-  const Autocast of_this_step(Autocast::dtype());
-  std::optional<Tape> tape;
-  const Tensor loss = backward(tape, batch, &look);
-  update();
-  return loss.item();
+  return step(batch, &look).item();
 }
 
 }  // namespace sinter

@@ -12,21 +12,13 @@
 
 #include "../cuda.h"
 #include "clouds.h"
+#include "weights.h"
 #include <sinter/kernels/dispatch.h>
 #include <sinter/sinter.h>
 
 using namespace sinter;
 
 namespace {
-
-std::vector<float> weights(Module& model) {
-  std::vector<float> out;
-  for (const NamedParameter& parameter : model.parameters()) {
-    const auto values = parameter.value().to_vector<float>();
-    out.insert(out.end(), values.begin(), values.end());
-  }
-  return out;
-}
 
 Batch batch_at(const Dataset& data, std::int64_t first, std::int64_t count) {
   std::vector<std::int64_t> indices(static_cast<std::size_t>(count));

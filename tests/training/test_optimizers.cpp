@@ -9,6 +9,7 @@
 
 #include <doctest/doctest.h>
 
+#include "weights.h"
 #include <sinter/sinter.h>
 
 using namespace sinter;
@@ -72,15 +73,6 @@ void train_step(Module& model, Optimizer& optimizer, const Problem& problem) {
   optimizer.step();
 }
 
-std::vector<float> all_weights(Module& model) {
-  std::vector<float> out;
-  for (const NamedParameter& parameter : model.parameters()) {
-    const auto values = parameter.value().to_vector<float>();
-    out.insert(out.end(), values.begin(), values.end());
-  }
-  return out;
-}
-
 }  // namespace
 
 TEST_CASE("every optimizer learns 32 items to 100 % in 200 steps") {
@@ -123,11 +115,11 @@ TEST_CASE("the same seed gives the same bytes for any number of threads") {
       for (int i = 0; i < 5; ++i) {
         train_step(model, *optimizer, problem);
       }
-      const std::vector<float> weights = all_weights(model);
+      const std::vector<float> last = weights(model);
       if (first.empty()) {
-        first = weights;
+        first = last;
       }
-      CHECK(weights == first);
+      CHECK(last == first);
     }
   }
   set_num_threads(threads_before);
@@ -181,11 +173,11 @@ TEST_CASE("a frozen layer and an unused one stay as they are") {
   SGD optimizer{parameters, {.lr = 0.1, .momentum = 0.9}};
   const auto frozen_before = frozen.weight().value().to_vector<float>();
   const auto bias_before = frozen.bias().value().to_vector<float>();
-  const auto unused_before = all_weights(unused);
+  const auto unused_before = weights(unused);
   train_step(model, optimizer, problem);
   CHECK(frozen.weight().value().to_vector<float>() == frozen_before);
   CHECK(frozen.bias().value().to_vector<float>() != bias_before);
-  CHECK(all_weights(unused) == unused_before);
+  CHECK(weights(unused) == unused_before);
 }
 
 TEST_CASE("an optimizer and its state follow the model to another type") {
@@ -207,8 +199,8 @@ TEST_CASE("an optimizer and its state follow the model to another type") {
     train_step(twin, twin_optimizer, problem);
   }
   model.to(DType::float32);
-  const auto a = all_weights(model);
-  const auto b = all_weights(twin);
+  const auto a = weights(model);
+  const auto b = weights(twin);
   CHECK(optimizer.steps() == 20);
   for (std::size_t i = 0; i < a.size(); ++i) {
     CHECK(a[i] == doctest::Approx(b[i]).epsilon(1e-3));

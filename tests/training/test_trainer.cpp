@@ -13,6 +13,7 @@
 #include <doctest/doctest.h>
 
 #include "../runtime/sentence.h"
+#include "weights.h"
 #include <sinter/sinter.h>
 
 using namespace sinter;
@@ -30,15 +31,6 @@ TensorDataset signs(std::int64_t n) {
     y.push_back(t > 0 ? 1 : 0);
   }
   return {Tensor::from(x, {n, 2}), Tensor::from(y, {n})};
-}
-
-std::vector<float> weights(Module& model) {
-  std::vector<float> out;
-  for (const NamedParameter& parameter : model.parameters()) {
-    const auto values = parameter.value().to_vector<float>();
-    out.insert(out.end(), values.begin(), values.end());
-  }
-  return out;
 }
 
 std::size_t resident_bytes() {

@@ -9,20 +9,13 @@
 #include "../runtime/sentence.h"
 #include "clouds.h"
 #include "data_files.h"
+#include "weights.h"
 #include <sinter/sinter.h>
 
 using namespace sinter;
 
 namespace {
 
-std::vector<float> weights(Module& model) {
-  std::vector<float> out;
-  for (const NamedParameter& parameter : model.parameters()) {
-    const auto values = parameter.value().to_vector<float>();
-    out.insert(out.end(), values.begin(), values.end());
-  }
-  return out;
-}
 std::vector<float> averages(EMA& ema) {
   std::vector<float> out;
   for (const NamedBuffer& average : ema.averages()) {
