@@ -60,7 +60,7 @@ Tensor batch_norm(const Tensor& of_input, const RunningStatistics& running, cons
   check_batch_norm_options(who, eps, momentum);
   const Tensor& residual = tail.residual;
   Recording recording(who, {x, weight, bias, residual});
-  const ops::BatchNormArgs args{eps, {tail.act, draw_mask(who, tail.dropout), x.dtype()}};
+  const ops::NormArgs args{eps, {tail.act, draw_mask(who, tail.dropout), x.dtype()}};
   const Shape channels{x.size(1)};
   const DType type = statistics_type(x.dtype());
   Tensor mean = running.mean, var = running.var;

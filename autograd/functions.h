@@ -113,17 +113,24 @@ Tensor log_softmax(const Tensor& x, int dim = -1);
 /// softmax(-x)
 Tensor softmin(const Tensor& x, int dim = -1);
 
+/// What layer_norm and rms_norm do behind the norm, in the same pass: dropout(act(norm(x))).
+/// Backward goes through it as it reads x and the gradient, and keeps nothing more for it.
+struct NormTail {
+  std::optional<math::AnyActivation> act = std::nullopt;
+  DropoutOptions dropout = {};
+};
 /// (x - mean) / sqrt(variance + eps) * weight + bias, with mean and (biased) variance over the last
 /// dimensions, which are `normalized_shape` (Ba, Kiros and Hinton, "Layer normalization", 2016).
 /// weight and bias have that shape or are undefined. Statistics of 16-bit elements are float32; on
 /// a GPU those of float32 are too, where squares overflow from 1e19 on.
-/// Throws Error for another shape of x and for eps that is negative or not finite.
+/// Throws Error for another shape of x, for eps that is negative or not finite, and as activation()
+/// does for what stands behind.
 Tensor layer_norm(const Tensor& x, const Shape& normalized_shape, const Tensor& weight = {},
-                  const Tensor& bias = {}, double eps = 1e-5);
+                  const Tensor& bias = {}, double eps = 1e-5, const NormTail& tail = {});
 /// x / sqrt(mean of x^2 + eps) * weight, the same way (Zhang and Sennrich, "Root mean square layer
 /// normalization", 2019). Without `eps` it is the spacing at 1 of float32, or of float64 for it.
 Tensor rms_norm(const Tensor& x, const Shape& normalized_shape, const Tensor& weight = {},
-                std::optional<double> eps = std::nullopt);
+                std::optional<double> eps = std::nullopt, const NormTail& tail = {});
 
 /// The running statistics of a batch norm: mean and var [C], float32, or float64 beside float64 x,
 /// and num_batches_tracked (int64, a scalar); all of them or none.

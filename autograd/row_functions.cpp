@@ -43,29 +43,38 @@ void check_norm(const char* who, const Tensor& x, const Shape& normalized, doubl
 
 // `centred`: layer_norm, else rms_norm.
 Tensor norm(const char* who, const Tensor& of_input, const Shape& normalized,
-            const Tensor& of_weight, const Tensor& of_bias, double eps, bool centred) {
+            const Tensor& of_weight, const Tensor& of_bias, double eps, const NormTail& tail,
+            bool centred) {
   const Tensor x = in_float32(of_input), weight = in_float32(of_weight), bias = in_float32(of_bias);
   check_norm(who, x, normalized, eps);
   check_affine(who, "weight", weight, normalized, x.dtype());
   check_affine(who, "bias", bias, normalized, x.dtype());
+  if (tail.act) {
+    check_activation(who, *tail.act);
+  }
   Recording recording(who, {x, weight, bias});
+  const ops::NormArgs args{eps, {tail.act, draw_mask(who, tail.dropout)}};
   const Shape rows{x.numel() / normalized.numel()};
   Tensor y = Tensor::empty(x.shape(), x.dtype(), x.device());
   Tensor mean = centred ? Tensor::empty(rows, statistics_type(x.dtype()), x.device()) : Tensor{};
   Tensor rstd = Tensor::empty(rows, statistics_type(x.dtype()), x.device());
-  ops::norm_forward(x, weight, bias, y, mean, rstd, eps);
+  ops::norm_forward(x, weight, bias, y, mean, rstd, args);
   if (recording) {
-    recording.finish(y, [x = Saved(x), weight = Saved(weight), mean, rstd,
-                         parameters = AffineParameters(1, weight, bias, normalized)](Backward& b) {
-      Tensor dx =
-          b.needs(0) ? Tensor::empty(b.grad().shape(), b.grad().dtype(), rstd.device()) : Tensor{};
-      parameters.write(b, [&](Tensor& dw, Tensor& db, const ops::WeightGradientFlags& flags) {
-        ops::norm_backward(b.saved(x), b.saved(weight), mean, rstd, b.grad(), dx, dw, db, flags);
-      });
-      if (dx.defined()) {
-        b.give(0, dx);
-      }
-    });
+    // The activation's derivative takes z, which is computed again from x.
+    const Tensor of_z = tail.act ? bias : Tensor{};
+    recording.finish(
+        y, [tail = args.tail, x = Saved(x), weight = Saved(weight), bias = Saved(of_z), mean, rstd,
+            parameters = AffineParameters(1, weight, bias, normalized)](Backward& b) {
+          Tensor dx = b.needs(0) ? Tensor::empty(b.grad().shape(), b.grad().dtype(), rstd.device())
+                                 : Tensor{};
+          parameters.write(b, [&](Tensor& dw, Tensor& db, const ops::WeightGradientFlags& flags) {
+            ops::norm_backward(b.saved(x), b.saved(weight), b.saved(bias), mean, rstd, b.grad(), dx,
+                               dw, db, tail, flags);
+          });
+          if (dx.defined()) {
+            b.give(0, dx);
+          }
+        });
   }
   return y;
 }
@@ -89,15 +98,15 @@ Tensor softmin(const Tensor& x, int dim) {
 }
 
 Tensor layer_norm(const Tensor& x, const Shape& normalized_shape, const Tensor& weight,
-                  const Tensor& bias, double eps) {
-  return norm("layer_norm", x, normalized_shape, weight, bias, eps, true);
+                  const Tensor& bias, double eps, const NormTail& tail) {
+  return norm("layer_norm", x, normalized_shape, weight, bias, eps, tail, true);
 }
 
 Tensor rms_norm(const Tensor& x, const Shape& normalized_shape, const Tensor& weight,
-                std::optional<double> eps) {
+                std::optional<double> eps, const NormTail& tail) {
   check_floating("rms_norm", x);
   const double spacing = x.dtype() == DType::float64 ? 0x1p-52 : 0x1p-23;
-  return norm("rms_norm", x, normalized_shape, weight, {}, eps.value_or(spacing), false);
+  return norm("rms_norm", x, normalized_shape, weight, {}, eps.value_or(spacing), tail, false);
 }
 
 Tensor glu(const Tensor& x, const math::AnyActivation& gate, const DropoutOptions& dropout) {

@@ -51,19 +51,20 @@ const Op<In, In, In, Out, Out, const PointwiseLossArgs&> pointwise_loss{
 const Op<In, Out, const SoftmaxArgs&> softmax{"softmax", cpu::softmax, CUDA(softmax)};
 const Op<In, In, Out, const SoftmaxArgs&> softmax_backward{
     "softmax_backward", cpu::softmax_backward, CUDA(softmax_backward)};
-const Op<In, In, In, Out, Out, Out, double> norm_forward{"norm_forward", cpu::norm_forward,
-                                                         CUDA(norm_forward)};
-const Op<In, In, In, In, In, Out, InOut, InOut, const WeightGradientFlags&> norm_backward{
-    "norm_backward", cpu::norm_backward, CUDA(norm_backward)};
+const Op<In, In, In, Out, Out, Out, const NormArgs&> norm_forward{"norm_forward", cpu::norm_forward,
+                                                                  CUDA(norm_forward)};
+const Op<In, In, In, In, In, In, Out, InOut, InOut, const ActivationArgs&,
+         const WeightGradientFlags&>
+    norm_backward{"norm_backward", cpu::norm_backward, CUDA(norm_backward)};
 const Op<In, Out, const ActivationArgs&> glu_forward{"glu_forward", cpu::glu_forward,
                                                      CUDA(glu_forward)};
 const Op<In, In, Out, const ActivationArgs&> glu_backward{"glu_backward", cpu::glu_backward,
                                                           CUDA(glu_backward)};
 const Op<In, Out, Out, InOut, InOut, InOut, std::optional<double>> batch_norm_statistics{
     "batch_norm_statistics", cpu::batch_norm_statistics, CUDA(batch_norm_statistics)};
-const Op<In, In, In, In, In, In, Out, const BatchNormArgs&> batch_norm_forward{
+const Op<In, In, In, In, In, In, Out, const NormArgs&> batch_norm_forward{
     "batch_norm_forward", cpu::batch_norm_forward, CUDA(batch_norm_forward)};
-const Op<In, In, In, In, In, In, In, Out, Out, InOut, InOut, const BatchNormArgs&,
+const Op<In, In, In, In, In, In, In, Out, Out, InOut, InOut, const NormArgs&,
          const WeightGradientFlags&>
     batch_norm_backward_sums{"batch_norm_backward_sums", cpu::batch_norm_backward_sums,
                              CUDA(batch_norm_backward_sums)};

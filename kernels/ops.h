@@ -190,16 +190,24 @@ extern const Op<In, Out, const SoftmaxArgs&> softmax;
 /// dx of y = softmax(x) and dy.
 extern const Op<In, In, Out, const SoftmaxArgs&> softmax_backward;
 
-/// y = (x - mean) rstd * weight + bias with rstd = 1 / sqrt(mean of (x - mean)^2 + eps) of each
-/// row; where no `mean` [rows] is given, without taking it. weight and bias [columns] may be
-/// absent. mean and rstd [rows] are float32, or float64 for float64 x. In order: x, weight, bias,
-/// y, mean, rstd, eps.
-extern const Op<In, In, In, Out, Out, Out, double> norm_forward;
-/// With g = weight * dy and n = (x - mean) rstd: dx = rstd (g - mean of g - n mean of g n), where
-/// the mean of g counts only if one was taken from x; and, set or added to, the sums over rows of
-/// n dy for weight and of dy for bias. Each may be absent. In order: x, weight, mean (absent where
-/// none was taken), rstd, dy, dx, dw, db.
-extern const Op<In, In, In, In, In, Out, InOut, InOut, const WeightGradientFlags&> norm_backward;
+/// A norm, and what stands behind it in the same pass.
+struct NormArgs {
+  double eps = 1e-5;
+  ActivationArgs tail = {};
+};
+/// y = dropout(act(z)) for z = n * weight + bias, n = (x - mean) rstd and rstd = 1 / sqrt(mean of
+/// (x - mean)^2 + eps) of each row; where no `mean` [rows] is given, without taking it. weight and
+/// bias [columns] may be absent. mean and rstd [rows] are float32, or float64 for float64 x. In
+/// order: x, weight, bias, y, mean, rstd.
+extern const Op<In, In, In, Out, Out, Out, const NormArgs&> norm_forward;
+/// With dz = dy * d(dropout(act(z)))/dz, of a z that is computed again, and g = weight * dz: dx =
+/// rstd (g - mean of g - n mean of g n), where the mean of g counts only if one was taken from x;
+/// and, set or added to, the sums over rows of n dz for weight and of dz for bias. Each may be
+/// absent. In order: x, weight, bias (read for an activation only), mean (absent where none was
+/// taken), rstd, dy, dx, dw, db, tail.
+extern const Op<In, In, In, In, In, In, Out, InOut, InOut, const ActivationArgs&,
+                const WeightGradientFlags&>
+    norm_backward;
 
 /// y = dropout(a * act(b)) for the two halves a and b of each row of x.
 extern const Op<In, Out, const ActivationArgs&> glu_forward;
@@ -216,20 +224,16 @@ extern const Op<In, In, Out, const ActivationArgs&> glu_backward;
 /// running_mean, running_var, num_batches_tracked, momentum.
 extern const Op<In, Out, Out, InOut, InOut, InOut, std::optional<double>> batch_norm_statistics;
 
-struct BatchNormArgs {
-  double eps = 1e-5;
-  ActivationArgs tail = {};
-};
 /// y = dropout(act(z)) for z = n * weight + bias + residual and n = (x - mean) / sqrt(var + eps).
 /// weight and bias [C] and residual, of the shape of x, may be absent. In order: x, mean, var,
 /// weight, bias, residual, y.
-extern const Op<In, In, In, In, In, In, Out, const BatchNormArgs&> batch_norm_forward;
+extern const Op<In, In, In, In, In, In, Out, const NormArgs&> batch_norm_forward;
 /// dz = dy * d(dropout(act(z)))/dz, which may overwrite dy and is absent where there is neither
 /// activation nor dropout; `sums` [2, C], of the type of mean: those of dz and of n dz over each
 /// channel; and, set or added to, the same rounded: the gradients of bias and weight, or absent.
 /// `kept` is y, or for an activation whose derivative is that at its input the residual. In order:
 /// x, mean, var, weight, bias, kept, dy, dz, sums, dw, db.
-extern const Op<In, In, In, In, In, In, In, Out, Out, InOut, InOut, const BatchNormArgs&,
+extern const Op<In, In, In, In, In, In, In, Out, Out, InOut, InOut, const NormArgs&,
                 const WeightGradientFlags&>
     batch_norm_backward_sums;
 /// dx = weight / sqrt(var + eps) * (dz - (mean of dz) - n (mean of n dz)), by the sums; where those

@@ -2,7 +2,6 @@
 
 #include <sinter/autograd/autocast.h>
 #include <sinter/autograd/norm_parts.h>
-#include <sinter/layers/activations.h>
 #include <sinter/layers/batch_norm.h>
 #include <sinter/layers/text_form.h>
 
@@ -10,7 +9,8 @@ namespace sinter {
 
 BatchNorm::BatchNorm(const char* name, const char* expected, int least_rank, int most_rank,
                      std::int64_t num_features, const BatchNormOptions& options)
-    : name_(name),
+    : NormModule(name, options.act, options.drop_p),
+      name_(name),
       expected_(expected),
       least_rank_(least_rank),
       most_rank_(most_rank),
@@ -18,10 +18,6 @@ BatchNorm::BatchNorm(const char* name, const char* expected, int least_rank, int
       options_(options) {
   check(num_features >= 1, name, ": num_features must be at least 1, got ", num_features);
   check_batch_norm_options(name, options.eps, options.momentum);
-  check_probability((std::string(name) + "(drop_p)").c_str(), options.drop_p);
-  if (options.act) {
-    check_activation(name, *options.act);
-  }
   const Shape channels{num_features};
   if (options.affine) {
     weight_ = Parameter(channels, {1, 1});
@@ -62,13 +58,13 @@ Tensor BatchNorm::run(const Tensor& x, const BatchNormTail& tail) {
 }
 
 Tensor BatchNorm::forward(const Tensor& x, const Tensor& residual) {
-  return run(x, {residual, options_.act, dropout_of(*this, options_.drop_p)});
+  return run(x, {residual, act(), dropout_now()});
 }
 
-Tensor BatchNorm::forward(const Tensor& x, const math::AnyActivation& act,
+Tensor BatchNorm::forward(const Tensor& x, const math::AnyActivation& next,
                           const DropoutOptions& dropout) {
-  check(!has_tail(), text(), ": has an activation or dropout of its own");
-  return run(x, {{}, act, dropout});
+  check_bare();
+  return run(x, {{}, next, dropout});
 }
 
 void BatchNorm::members(Members& members) {
@@ -92,15 +88,8 @@ std::string BatchNorm::text() const {
   form.argument_unless("affine", options_.affine, usual.affine)
       .argument_unless("track_running_stats", options_.track_running_stats,
                        usual.track_running_stats);
-  if (options_.act) {
-    std::visit(
-        [&form]<class A>(const A& act) {
-          form.value("act=" + std::string(A::name));
-          write_parameters(form, act);
-        },
-        *options_.act);
-  }
-  return form.argument_unless("drop_p", options_.drop_p, usual.drop_p).str();
+  write_tail(form);
+  return form.str();
 }
 
 Parameter& BatchNorm::weight() {

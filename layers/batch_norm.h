@@ -6,7 +6,7 @@
 #include <string>
 
 #include <sinter/autograd/functions.h>
-#include <sinter/layers/module.h>
+#include <sinter/layers/norm_module.h>
 
 namespace sinter {
 
@@ -20,22 +20,16 @@ struct BatchNormOptions {
 };
 
 /// sinter::batch_norm with weight [num_features], ones at first, and bias, zeros, and the buffers
-/// running_mean, zeros at first, running_var, ones, and num_batches_tracked. In torch's names of
-/// parameters an `act` and a drop_p above 0 count as modules of their own.
-class BatchNorm : public Module {
+/// running_mean, zeros at first, running_var, ones, and num_batches_tracked.
+class BatchNorm : public NormModule {
  public:
   /// x alone, or with a residual of its shape that is added before the activation:
   /// dropout(act(norm(x) + residual)). Call it as layer(x), or as layer.forward(x, residual) in a
   /// module of one's own.
   Tensor forward(const Tensor& x) override { return forward(x, Tensor{}); }
   Tensor forward(const Tensor& x, const Tensor& residual);
-  /// dropout(act(forward(x))) in the same pass, of a norm whose own options have neither.
-  Tensor forward(const Tensor& x, const math::AnyActivation& act, const DropoutOptions& dropout);
-  bool has_tail() const { return options_.act || options_.drop_p > 0; }
-  /// Modules that torch's nn.Sequential has for it.
-  std::size_t modules_of_torch() const {
-    return 1 + (options_.act ? 1u : 0u) + (options_.drop_p > 0 ? 1u : 0u);
-  }
+  Tensor forward(const Tensor& x, const math::AnyActivation& act,
+                 const DropoutOptions& dropout) override;
   void members(Members& members) override;
   std::string text() const override;
   std::string onnx(OnnxGraph& graph, const std::string& x) override;

@@ -18,7 +18,9 @@ std::string text_of(const Shape& shape) {
 }  // namespace
 
 LayerNorm::LayerNorm(const Shape& normalized_shape, const LayerNormOptions& options)
-    : normalized_shape_(normalized_shape), options_(options) {
+    : NormModule("layer_norm", options.act, options.drop_p),
+      normalized_shape_(normalized_shape),
+      options_(options) {
   check_norm_options("layer_norm", normalized_shape, options.eps);
   if (options.elementwise_affine) {
     weight_ = Parameter(normalized_shape, ones);
@@ -28,9 +30,15 @@ LayerNorm::LayerNorm(const Shape& normalized_shape, const LayerNormOptions& opti
   }
 }
 
-Tensor LayerNorm::forward(const Tensor& x) {
+Tensor LayerNorm::forward(const Tensor& x, const math::AnyActivation& next,
+                          const DropoutOptions& dropout) {
+  check_bare();
+  return run(x, {next, dropout});
+}
+
+Tensor LayerNorm::run(const Tensor& x, const NormTail& tail) {
   attach();
-  return layer_norm(x, normalized_shape_, weight_.value(), bias_.value(), options_.eps);
+  return layer_norm(x, normalized_shape_, weight_.value(), bias_.value(), options_.eps, tail);
 }
 
 void LayerNorm::members(Members& members) {
@@ -44,7 +52,9 @@ std::string LayerNorm::text() const {
       .argument_unless("eps", options_.eps, 1e-5)
       .argument_unless("elementwise_affine", options_.elementwise_affine, true);
   // Without a weight there is no bias to speak of.
-  return form.argument_unless("bias", options_.bias || !options_.elementwise_affine, true).str();
+  form.argument_unless("bias", options_.bias || !options_.elementwise_affine, true);
+  write_tail(form);
+  return form.str();
 }
 
 Parameter& LayerNorm::weight() {
@@ -58,16 +68,24 @@ Parameter& LayerNorm::bias() {
 }
 
 RMSNorm::RMSNorm(const Shape& normalized_shape, const RMSNormOptions& options)
-    : normalized_shape_(normalized_shape), options_(options) {
+    : NormModule("rms_norm", options.act, options.drop_p),
+      normalized_shape_(normalized_shape),
+      options_(options) {
   check_norm_options("rms_norm", normalized_shape, options.eps.value_or(0));
   if (options.elementwise_affine) {
     weight_ = Parameter(normalized_shape, ones);
   }
 }
 
-Tensor RMSNorm::forward(const Tensor& x) {
+Tensor RMSNorm::forward(const Tensor& x, const math::AnyActivation& next,
+                        const DropoutOptions& dropout) {
+  check_bare();
+  return run(x, {next, dropout});
+}
+
+Tensor RMSNorm::run(const Tensor& x, const NormTail& tail) {
   attach();
-  return rms_norm(x, normalized_shape_, weight_.value(), options_.eps);
+  return rms_norm(x, normalized_shape_, weight_.value(), options_.eps, tail);
 }
 
 void RMSNorm::members(Members& members) { members.parameter("weight", weight_); }
@@ -78,7 +96,9 @@ std::string RMSNorm::text() const {
   if (options_.eps) {
     form.argument("eps", *options_.eps);
   }
-  return form.argument_unless("elementwise_affine", options_.elementwise_affine, true).str();
+  form.argument_unless("elementwise_affine", options_.elementwise_affine, true);
+  write_tail(form);
+  return form.str();
 }
 
 Parameter& RMSNorm::weight() {

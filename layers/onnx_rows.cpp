@@ -32,12 +32,18 @@ std::string GLUModule::onnx(OnnxGraph& graph, const std::string& x) {
   return graph.node("Mul", {halves[0], graph.activation(act, halves[1])});
 }
 
+std::string NormModule::onnx_tail(OnnxGraph& graph, const std::string& y) const {
+  return act_ ? graph.activation(*act_, y) : y;
+}
+
 std::string LayerNorm::onnx(OnnxGraph& graph, const std::string& x) {
   graph.require_exactly<LayerNorm>(*this);
   const std::string weight = weight_.present() ? graph.parameter(weight_)
                                                : graph.constant(Tensor::full(normalized_shape_, 1));
-  return graph.node("LayerNormalization", {x, weight, graph.parameter(bias_)},
-                    {{"axis", std::int64_t{-normalized_shape_.rank()}}, {"epsilon", options_.eps}});
+  const std::string y = graph.node(
+      "LayerNormalization", {x, weight, graph.parameter(bias_)},
+      {{"axis", std::int64_t{-normalized_shape_.rank()}}, {"epsilon", options_.eps}});
+  return onnx_tail(graph, y);
 }
 
 namespace {
@@ -63,7 +69,8 @@ std::string RMSNorm::onnx(OnnxGraph& graph, const std::string& x) {
   const double usual =
       is_double ? std::numeric_limits<double>::epsilon() : std::numeric_limits<float>::epsilon();
   const std::string y = over_root_mean_square(graph, x, axes, options_.eps.value_or(usual));
-  return weight_.present() ? graph.node("Mul", {y, graph.parameter(weight_)}) : y;
+  return onnx_tail(graph,
+                   weight_.present() ? graph.node("Mul", {y, graph.parameter(weight_)}) : y);
 }
 
 std::string BatchNorm::onnx(OnnxGraph& graph, const std::string& x) {
@@ -101,7 +108,7 @@ std::string BatchNorm::onnx(OnnxGraph& graph, const std::string& x) {
     with("Mul", weight_);
     with("Add", bias_);
   }
-  return options_.act ? graph.activation(*options_.act, y) : y;
+  return onnx_tail(graph, y);
 }
 
 std::string MultiheadAttention::onnx(OnnxGraph& graph, const std::string& x) {

@@ -51,26 +51,76 @@ void add_dropout(const LayerCall& call, Sequential& model) {
   model.add(Dropout{.p = p});
 }
 
+template <class A>
+void take_parameters(const LayerCall& call, Taker& taker, A& act) {
+  std::apply(
+      [&](const auto&... field) {
+        [[maybe_unused]] const auto set = [&](const auto& f) {
+          if (const LayerArgument* const argument = taker.find(f.name)) {
+            act.*f.member = call.number(*argument);
+          }
+        };
+        (set(field), ...);
+      },
+      A::fields);
+}
+
+// "act=leaky_relu, negative_slope=0.2", or nothing and `otherwise`.
+std::optional<math::AnyActivation> take_activation(const LayerCall& call, Taker& taker,
+                                                   std::optional<math::AnyActivation> otherwise) {
+  std::optional<math::AnyActivation> act = otherwise;
+  if (const LayerArgument* const name = taker.find("act")) {
+    bool is_known = false;
+    std::string known;
+    math::for_each_activation([&]<class A>() {
+      known += (known.empty() ? "" : ", ") + std::string(A::name);
+      if (name->value == A::name) {
+        act = A{};
+        is_known = true;
+      }
+    });
+    if (!is_known) {
+      call.fail(name->at, "unknown activation \"" + name->value + "\" (known: " + known + ")");
+    }
+  }
+  if (act) {
+    std::visit([&](auto& a) { take_parameters(call, taker, a); }, *act);
+  }
+  return act;
+}
+
+// What stands behind a norm.
+template <class Options>
+void take_tail(const LayerCall& call, Taker& taker, Options& options) {
+  options.act = take_activation(call, taker, std::nullopt);
+  options.drop_p = taker.number("drop_p", options.drop_p);
+}
+
 void add_layer_norm(const LayerCall& call, Sequential& model) {
   Taker taker(call,
-              "layer_norm takes (normalized_shape, eps=X, elementwise_affine=true, bias=true)");
+              "layer_norm takes (normalized_shape, eps=X, elementwise_affine=true, bias=true, "
+              "act=NAME, that activation's options, drop_p=X)");
   const Shape shape = Shape(call.sizes(taker.need("normalized_shape"), Shape::max_rank, 1));
   LayerNormOptions options;
   options.eps = taker.number("eps", options.eps);
   options.elementwise_affine = taker.truth("elementwise_affine", true);
   options.bias = taker.truth("bias", true);
+  take_tail(call, taker, options);
   taker.finish();
   model.add(LayerNorm{shape, options});
 }
 
 void add_rms_norm(const LayerCall& call, Sequential& model) {
-  Taker taker(call, "rms_norm takes (normalized_shape, eps=X, elementwise_affine=true)");
+  Taker taker(call,
+              "rms_norm takes (normalized_shape, eps=X, elementwise_affine=true, act=NAME, that "
+              "activation's options, drop_p=X)");
   const Shape shape = Shape(call.sizes(taker.need("normalized_shape"), Shape::max_rank, 1));
   RMSNormOptions options;
   if (const LayerArgument* const eps = taker.find("eps")) {
     options.eps = call.number(*eps);
   }
   options.elementwise_affine = taker.truth("elementwise_affine", true);
+  take_tail(call, taker, options);
   taker.finish();
   model.add(RMSNorm{shape, options});
 }
@@ -117,44 +167,6 @@ void add_plain(const LayerCall& call, Sequential& model) {
   model.add(Layer{});
 }
 
-template <class A>
-void take_parameters(const LayerCall& call, Taker& taker, A& act) {
-  std::apply(
-      [&](const auto&... field) {
-        [[maybe_unused]] const auto set = [&](const auto& f) {
-          if (const LayerArgument* const argument = taker.find(f.name)) {
-            act.*f.member = call.number(*argument);
-          }
-        };
-        (set(field), ...);
-      },
-      A::fields);
-}
-
-// "act=leaky_relu, negative_slope=0.2", or nothing and `otherwise`.
-std::optional<math::AnyActivation> take_activation(const LayerCall& call, Taker& taker,
-                                                   std::optional<math::AnyActivation> otherwise) {
-  std::optional<math::AnyActivation> act = otherwise;
-  if (const LayerArgument* const name = taker.find("act")) {
-    bool is_known = false;
-    std::string known;
-    math::for_each_activation([&]<class A>() {
-      known += (known.empty() ? "" : ", ") + std::string(A::name);
-      if (name->value == A::name) {
-        act = A{};
-        is_known = true;
-      }
-    });
-    if (!is_known) {
-      call.fail(name->at, "unknown activation \"" + name->value + "\" (known: " + known + ")");
-    }
-  }
-  if (act) {
-    std::visit([&](auto& a) { take_parameters(call, taker, a); }, *act);
-  }
-  return act;
-}
-
 // "glu(act=leaky_relu, negative_slope=0.2, drop_p=0.1)"
 void add_glu(const LayerCall& call, Sequential& model) {
   Taker taker(call, "glu takes act=NAME, that activation's options by name, and drop_p=X");
@@ -180,8 +192,7 @@ void add_batch_norm(const LayerCall& call, Sequential& model) {
   }
   options.affine = taker.truth("affine", true);
   options.track_running_stats = taker.truth("track_running_stats", true);
-  options.act = take_activation(call, taker, std::nullopt);
-  options.drop_p = taker.number("drop_p", options.drop_p);
+  take_tail(call, taker, options);
   taker.finish();
   model.add(Layer{features, options});
 }

@@ -12,11 +12,11 @@ T* exactly(Module& module) {
   return typeid(module) == typeid(T) ? static_cast<T*>(&module) : nullptr;
 }
 
-// The batch norm to which another layer's activation can be added.
-BatchNorm* as_bare_batch_norm(Module& module) {
-  auto* norm = exactly<BatchNorm1d>(module) != nullptr || exactly<BatchNorm2d>(module) != nullptr
-                   ? static_cast<BatchNorm*>(&module)
-                   : nullptr;
+// The norm to which another layer's activation can be added.
+template <class... Norms>
+NormModule* as_bare(Module& module) {
+  const bool is_one = (... || (exactly<Norms>(module) != nullptr));
+  auto* norm = is_one ? static_cast<NormModule*>(&module) : nullptr;
   return norm != nullptr && !norm->has_tail() ? norm : nullptr;
 }
 
@@ -57,7 +57,7 @@ std::vector<std::string> Sequential::names() const {
     out.push_back(std::to_string(place));
     const auto* activation = dynamic_cast<const ActivationModule*>(entry.module.get());
     const auto* gate = dynamic_cast<const GLUModule*>(entry.module.get());
-    const auto* norm = dynamic_cast<const BatchNorm*>(entry.module.get());
+    const auto* norm = dynamic_cast<const NormModule*>(entry.module.get());
     const double drop_p = activation != nullptr ? activation->drop_p
                           : gate != nullptr     ? gate->drop_p
                                                 : 0;
@@ -76,7 +76,7 @@ void Sequential::members(Members& members) {
 std::size_t Sequential::run(std::size_t i, Tensor& x) {
   Module& module = *entries_[i].module;
   auto* linear = exactly<Linear>(module);
-  auto* norm = as_bare_batch_norm(module);
+  auto* norm = as_bare<BatchNorm1d, BatchNorm2d, LayerNorm, RMSNorm>(module);
   auto* activation =
       i + 1 < entries_.size() ? exactly<ActivationModule>(*entries_[i + 1].module) : nullptr;
   // A summary wants to see every layer's output, an anomaly scope tells them apart.

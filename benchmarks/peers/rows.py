@@ -47,12 +47,18 @@ def torch_modules(torch):
 
     return {"softmax": torch.nn.Softmax(-1), "log_softmax": torch.nn.LogSoftmax(-1),
             "layer_norm": torch.nn.LayerNorm(COLUMNS), "rms_norm": torch.nn.RMSNorm(COLUMNS, eps=1e-5),
+            "layer_norm, gelu, dropout": torch.nn.Sequential(torch.nn.LayerNorm(COLUMNS), torch.nn.GELU(),
+                                                             torch.nn.Dropout(0.1)),
+            "rms_norm, silu, dropout": torch.nn.Sequential(torch.nn.RMSNorm(COLUMNS, eps=1e-5), torch.nn.SiLU(),
+                                                           torch.nn.Dropout(0.1)),
             "batch_norm": torch.nn.BatchNorm1d(COLUMNS), "swiglu": SwiGLU()}
 
 
-def attorch_modules(attorch):
+def attorch_modules(torch, attorch):
     return {"softmax": attorch.Softmax(-1), "log_softmax": attorch.LogSoftmax(-1),
             "layer_norm": attorch.LayerNorm(COLUMNS), "rms_norm": attorch.RMSNorm(COLUMNS, eps=1e-5),
+            "layer_norm, gelu, dropout": torch.nn.Sequential(attorch.LayerNorm(COLUMNS), attorch.GELU(drop_p=0.1)),
+            "rms_norm, silu, dropout": torch.nn.Sequential(attorch.RMSNorm(COLUMNS, eps=1e-5), attorch.SiLU(drop_p=0.1)),
             "batch_norm": attorch.BatchNorm1d(COLUMNS), "swiglu": attorch.GLU(-1, act_func="silu")}
 
 
@@ -105,7 +111,7 @@ def main():
     if attorch is None:
         print(f"attorch: {why_not}")
     else:
-        systems["attorch"] = attorch_modules(attorch)
+        systems["attorch"] = attorch_modules(torch, attorch)
     rows = []
     for dtype in ("float32", "bfloat16"):
         xs = [torch.randn(ROWS, COLUMNS, device="cuda", dtype=getattr(torch, dtype)) for _ in range(TURNS)]
@@ -129,13 +135,13 @@ def main():
                     rows.append({"system": system, "name": name, "direction": direction, "dtype": dtype, "us": us,
                                  "percent": 100 * copy * moved / us})
     names = ["sinter", *systems]
-    print(f"\n{'% of the copy':28}" + "".join(f"{system:>16}" for system in names))
+    print(f"\n{'% of the copy':36}" + "".join(f"{system:>16}" for system in names))
     found = {(r["system"], r["name"], r["direction"], r["dtype"]): r["percent"] for r in rows}
     for name in torch_modules(torch):
         for dtype in ("float32", "bfloat16"):
             cells = [" / ".join(f"{found[key]:.0f}" if (key := (system, name, direction, dtype)) in found else "-"
                                 for direction in ("forward", "backward")) for system in names]
-            print(f"{name + ' ' + dtype:28}" + "".join(f"{cell:>16}" for cell in cells))
+            print(f"{name + ' ' + dtype:36}" + "".join(f"{cell:>16}" for cell in cells))
     if options.json:
         pathlib.Path(options.json).write_text(json.dumps({"device": torch.cuda.get_device_name(),
                                                           "torch": torch.__version__, "rows": rows}, indent=1) + "\n")

@@ -56,15 +56,18 @@ class Cases {
     add_copy();
     add_softmax("softmax", {});
     add_softmax("log_softmax", {.log = true});
-    add_norm("layer_norm", true);
-    add_norm("rms_norm", false);
+    const ops::DropoutArgs dropout{math::dropout_mask(0.1, 1, 2, 3)};
+    add_norm("layer_norm", true, {});
+    add_norm("rms_norm", false, {});
+    add_norm("layer_norm, gelu, dropout", true, {math::GELU{}, dropout});
+    add_norm("rms_norm, silu, dropout", false, {math::SiLU{}, dropout});
     add_batch_norm("batch_norm", shape_, {});
     add_batch_norm("batch_norm, relu", shape_, {math::ReLU{}, {}});
     if (rows % 64 == 0 && columns >= 64) {
       add_batch_norm("batch_norm 2d", {rows / 64, 64, columns}, {});
     }
     add_glu("swiglu", {math::SiLU{}, {}});
-    add_glu("swiglu, dropout", {math::SiLU{}, {math::dropout_mask(0.1, 1, 2, 3)}});
+    add_glu("swiglu, dropout", {math::SiLU{}, dropout});
   }
 
   void run(int rounds) {
@@ -99,14 +102,14 @@ class Cases {
     add(name, "backward", 3,
         [=, this](std::size_t i) { ops::softmax_backward(x_[i], dy_[i], out_[i], args); });
   }
-  void add_norm(const std::string& name, bool centred) {
+  void add_norm(const std::string& name, bool centred, const ops::ActivationArgs& tail) {
     add(name, "forward", 2, [=, this](std::size_t i) {
       ops::norm_forward(x_[i], weight_, centred ? bias_ : none_, out_[i], centred ? mean_ : none_,
-                        rstd_, 1e-5);
+                        rstd_, {1e-5, tail});
     });
     add(name, "backward", 3, [=, this](std::size_t i) {
-      ops::norm_backward(x_[i], weight_, centred ? mean_ : none_, rstd_, dy_[i], out_[i], dw_,
-                         centred ? db_ : none_, {});
+      ops::norm_backward(x_[i], weight_, centred ? bias_ : none_, centred ? mean_ : none_, rstd_,
+                         dy_[i], out_[i], dw_, centred ? db_ : none_, tail, {});
     });
   }
   // Statistics have to see all of x before the first element of y, so it moves twice, as x and the
@@ -114,7 +117,7 @@ class Cases {
   void add_batch_norm(const std::string& name, const Shape& shape,
                       const ops::ActivationArgs& tail) {
     const bool has_tail = tail.act.has_value();
-    const ops::BatchNormArgs args{1e-5, tail};
+    const ops::NormArgs args{1e-5, tail};
     const auto of_channels = [c = shape[1]](const Tensor& all) { return all.view_rows(0, c); };
     const Tensor weight = of_channels(weight_), bias = of_channels(bias_);
     std::vector<Tensor> of_batch, running;
@@ -181,7 +184,7 @@ int main(int argc, char** argv) {
       const double copy = bench::median(cases.timed().front().times) / 2;  // of one tensor
       for (const Timed& one : cases.timed()) {
         const double us = bench::median(one.times), percent = 100 * copy * one.tensors / us;
-        std::printf("%-16s %-9s %-9s %8.2f us %6.1f %%\n", one.name.c_str(), one.direction.c_str(),
+        std::printf("%-26s %-9s %-9s %8.2f us %6.1f %%\n", one.name.c_str(), one.direction.c_str(),
                     std::string(name_of(dtype)).c_str(), us, percent);
         written.push_back({{"name", one.name},
                            {"direction", one.direction},

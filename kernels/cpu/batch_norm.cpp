@@ -118,11 +118,6 @@ void in_runs(std::int64_t n, Body body) {
   });
 }
 
-template <class T>
-const T* raw_or_null(const In& tensor) {
-  return tensor->defined() ? tensor->raw<T>() : nullptr;
-}
-
 }  // namespace
 
 void batch_norm_statistics(In x, Out mean, Out var, InOut running_mean, InOut running_var,
@@ -159,7 +154,7 @@ void batch_norm_statistics(In x, Out mean, Out var, InOut running_mean, InOut ru
 }
 
 void batch_norm_forward(In x, In mean, In var, In weight, In bias, In residual, Out y,
-                        const ops::BatchNormArgs& args) {
+                        const ops::NormArgs& args) {
   with_floating("batch_norm_forward", x->dtype(), [&]<class T>(T) {
     const Channels of(*x);
     const auto channels = channels_of<T>(mean, var, *weight, *bias, args.eps);
@@ -173,7 +168,7 @@ void batch_norm_forward(In x, In mean, In var, In weight, In bias, In residual, 
 }
 
 void batch_norm_backward_sums(In x, In mean, In var, In weight, In bias, In kept, In dy, Out dz,
-                              Out sums, InOut dw, InOut db, const ops::BatchNormArgs& args,
+                              Out sums, InOut dw, InOut db, const ops::NormArgs& args,
                               const ops::WeightGradientFlags& flags) {
   with_floating("batch_norm_backward_sums", x->dtype(), [&]<class T>(T) {
     const Channels of(*x);

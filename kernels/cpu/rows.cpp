@@ -77,63 +77,130 @@ void softmax_backward(In y, In dy, Out dx, const ops::SoftmaxArgs& args) {
   });
 }
 
-void norm_forward(In x, In weight, In bias, Out y, Out mean, Out rstd, double eps) {
+namespace {
+
+// A row of a norm: n = (x - center) * inverse, z = n * weight + bias.
+template <class T>
+struct NormRow {
+  const T* x;
+  const T* weights;  // or null: 1
+  const T* biases;   // or null: 0
+  double center, inverse;
+
+  double weight(std::int64_t j) const { return weights == nullptr ? 1.0 : real(weights, j); }
+  double normal(std::int64_t j) const { return (real(x, j) - center) * inverse; }
+  double z(std::int64_t j) const {
+    return normal(j) * weight(j) + (biases == nullptr ? 0.0 : real(biases, j));
+  }
+  void put_z(T* to, std::int64_t n) const {
+    for (std::int64_t j = 0; j < n; ++j) {
+      to[j] = static_cast<T>(z(j));
+    }
+  }
+};
+
+// The way back through y = dropout(act(z)), whatever the derivative is had from.
+template <class T>
+class TailGradient {
+ public:
+  explicit TailGradient(const ops::ActivationArgs& tail)
+      : alone_{.act = tail.act, .dropout = {}},
+        mask_{.act = {}, .dropout = tail.dropout},
+        act_(alone_),
+        dropout_(mask_) {}
+  TailGradient(const TailGradient&) = delete;
+
+  bool needs_z() const { return alone_.act.has_value(); }
+  /// Of n elements of which the first is number `begin`. z is overwritten.
+  void operator()(std::int64_t begin, T* z, const T* dy, T* dz, std::int64_t n) const {
+    if (alone_.act) {
+      if (!math::needs_input(*alone_.act)) {
+        act_.forward(0, z, z, n);
+      }
+      act_.backward(0, z, dy, dz, n);
+      dy = dz;
+    }
+    dropout_.forward(begin, dy, dz, n);  // last, for what is dropped is 0 whatever the slope is
+  }
+
+ private:
+  ops::ActivationArgs alone_, mask_;
+  BoundActivation<T> act_, dropout_;
+};
+
+template <class T>
+struct ZRow {
+  std::vector<T> z;
+};
+
+}  // namespace
+
+void norm_forward(In x, In weight, In bias, Out y, Out mean, Out rstd, const ops::NormArgs& args) {
   with_floating("norm_forward", x->dtype(), [&]<class T>(T) {
     const std::int64_t rows = rstd->numel(), n = rows == 0 ? 0 : x->numel() / rows;
-    const T* w = weight->defined() ? weight->raw<T>() : nullptr;
-    const T* b = bias->defined() ? bias->raw<T>() : nullptr;
+    const BoundActivation<T> tail(args.tail);
     for_each_row<NoRoom>(rows, n, [&](std::int64_t row, NoRoom&) {
-      const T* in = x->raw<T>() + row * n;
-      double center = 0;
+      NormRow<T> of{x->raw<T>() + row * n, raw_or_null<T>(weight), raw_or_null<T>(bias), 0, 1};
       if (mean->defined()) {
         for (std::int64_t j = 0; j < n; ++j) {
-          center += real(in, j);
+          of.center += real(of.x, j);
         }
-        center /= static_cast<double>(n);
-        mean->raw<T>()[row] = static_cast<T>(center);
+        of.center /= static_cast<double>(n);
+        mean->raw<T>()[row] = static_cast<T>(of.center);
       }
       double squares = 0;
       for (std::int64_t j = 0; j < n; ++j) {
-        squares += (real(in, j) - center) * (real(in, j) - center);
+        squares += (real(of.x, j) - of.center) * (real(of.x, j) - of.center);
       }
-      const double inverse = 1 / std::sqrt(squares / static_cast<double>(n) + eps);
-      rstd->raw<T>()[row] = static_cast<T>(inverse);
-      for (std::int64_t j = 0; j < n; ++j) {
-        const double normal = (real(in, j) - center) * inverse;
-        y->raw<T>()[row * n + j] = static_cast<T>(normal * (w == nullptr ? 1.0 : real(w, j)) +
-                                                  (b == nullptr ? 0.0 : real(b, j)));
+      of.inverse = 1 / std::sqrt(squares / static_cast<double>(n) + args.eps);
+      rstd->raw<T>()[row] = static_cast<T>(of.inverse);
+      T* const out = y->raw<T>() + row * n;
+      of.put_z(out, n);
+      if (!tail.is_identity()) {
+        tail.forward(row * n, out, out, n);
       }
     });
   });
 }
 
-void norm_backward(In x, In weight, In mean, In rstd, In dy, Out dx, InOut dw, InOut db,
-                   const ops::WeightGradientFlags& flags) {
+void norm_backward(In x, In weight, In bias, In mean, In rstd, In dy, Out dx, InOut dw, InOut db,
+                   const ops::ActivationArgs& tail, const ops::WeightGradientFlags& flags) {
   with_floating("norm_backward", x->dtype(), [&]<class T>(T) {
     const std::int64_t rows = rstd->numel(), n = rows == 0 ? 0 : x->numel() / rows;
-    const T* w = weight->defined() ? weight->raw<T>() : nullptr;
-    const T* in = x->raw<T>();
-    const T* grads = dy->raw<T>();
-    const auto center = [&](std::int64_t row) {
-      return mean->defined() ? real(mean->raw<T>(), row) : 0.0;
+    const auto row_of = [&](std::int64_t row) {
+      return NormRow<T>{x->raw<T>() + row * n, raw_or_null<T>(weight), raw_or_null<T>(bias),
+                        mean->defined() ? real(mean->raw<T>(), row) : 0.0,
+                        real(rstd->raw<T>(), row)};
     };
-    const auto normal = [&](std::int64_t row, std::int64_t j) {
-      return (real(in, row * n + j) - center(row)) * real(rstd->raw<T>(), row);
-    };
+    Tensor dz = *dy;
+    if (!BoundActivation<T>(tail).is_identity()) {
+      dz = Tensor::empty(dy->shape(), dy->dtype());
+      T* const to = dz.raw<T>();
+      const TailGradient<T> through(tail);
+      for_each_row<ZRow<T>>(rows, n, [&](std::int64_t row, ZRow<T>& room) {
+        if (through.needs_z()) {
+          room.z.resize(static_cast<std::size_t>(n));
+          row_of(row).put_z(room.z.data(), n);
+        }
+        through(row * n, room.z.data(), dy->raw<T>() + row * n, to + row * n, n);
+      });
+    }
+    const T* const grads = dz.raw<T>();
     if (dx->defined()) {
       for_each_row<NoRoom>(rows, n, [&](std::int64_t row, NoRoom&) {
+        const NormRow<T> of = row_of(row);
         double of_g = 0, of_g_n = 0;
         for (std::int64_t j = 0; j < n; ++j) {
-          const double g = real(grads, row * n + j) * (w == nullptr ? 1.0 : real(w, j));
+          const double g = real(grads, row * n + j) * of.weight(j);
           of_g += g;
-          of_g_n += g * normal(row, j);
+          of_g_n += g * of.normal(j);
         }
         of_g = mean->defined() ? of_g / static_cast<double>(n) : 0;
         of_g_n /= static_cast<double>(n);
         for (std::int64_t j = 0; j < n; ++j) {
-          const double g = real(grads, row * n + j) * (w == nullptr ? 1.0 : real(w, j));
+          const double g = real(grads, row * n + j) * of.weight(j);
           dx->raw<T>()[row * n + j] =
-              static_cast<T>(real(rstd->raw<T>(), row) * (g - of_g - normal(row, j) * of_g_n));
+              static_cast<T>(of.inverse * (g - of_g - of.normal(j) * of_g_n));
         }
       });
     }
@@ -145,9 +212,10 @@ void norm_backward(In x, In weight, In mean, In rstd, In dy, Out dx, InOut dw, I
       const auto count = static_cast<std::size_t>(end - begin);
       std::vector<double> of_weight(count), of_bias(count);
       for (std::int64_t row = 0; row < rows; ++row) {
+        const NormRow<T> of = row_of(row);
         for (std::size_t k = 0; k < count; ++k) {
           const std::int64_t j = begin + static_cast<std::int64_t>(k);
-          of_weight[k] += real(grads, row * n + j) * normal(row, j);
+          of_weight[k] += real(grads, row * n + j) * of.normal(j);
           of_bias[k] += real(grads, row * n + j);
         }
       }

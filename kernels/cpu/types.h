@@ -18,6 +18,11 @@ void with_floating(const char* op, DType dtype, Use use) {
   }
 }
 
+template <class T>
+const T* raw_or_null(const In& tensor) {
+  return tensor->defined() ? tensor->raw<T>() : nullptr;
+}
+
 /// The order of sums over rows: the rows of such a group in turn, then the groups' sums in turn.
 /// The rounding error grows with the number of groups and the size of one, not with the number of
 /// rows.

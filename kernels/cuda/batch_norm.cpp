@@ -1,6 +1,5 @@
 // Batch norms on CUDA tensors.
 #include <optional>
-#include <utility>
 
 #include <sinter/kernels/cuda/batch_norm.h>
 #include <sinter/kernels/cuda/ops.h>
@@ -39,7 +38,7 @@ void batch_norm_statistics(In x, Out mean, Out var, InOut running_mean, InOut ru
 }
 
 void batch_norm_forward(In x, In mean, In var, In weight, In bias, In residual, Out y,
-                        const ops::BatchNormArgs& args) {
+                        const ops::NormArgs& args) {
   with_storage("batch_norm_forward", x->dtype(), [&]<class T>(T) {
     if (x->numel() > 0) {
       batch_norm_forward(x->device().index, channels_of(*x),
@@ -50,17 +49,13 @@ void batch_norm_forward(In x, In mean, In var, In weight, In bias, In residual, 
 }
 
 void batch_norm_backward_sums(In x, In mean, In var, In weight, In bias, In kept, In dy, Out dz,
-                              Out sums, InOut dw, InOut db, const ops::BatchNormArgs& args,
+                              Out sums, InOut dw, InOut db, const ops::NormArgs& args,
                               const ops::WeightGradientFlags& flags) {
   with_storage("batch_norm_backward_sums", x->dtype(), [&]<class T>(T) {
     if (x->numel() == 0) {
       sums->fill(0);
-      for (const auto& [gradient, keeps] :
-           {std::pair{dw, flags.accumulate_weight}, std::pair{db, flags.accumulate_bias}}) {
-        if (gradient->defined() && !keeps) {
-          gradient->fill(0);
-        }
-      }
+      add_zero(dw, flags.accumulate_weight);
+      add_zero(db, flags.accumulate_bias);
       return;
     }
     batch_norm_backward_sums(x->device().index, channels_of(*x),

@@ -101,7 +101,8 @@ void softmax_backward(int device, const T* y, const T* dy, std::int64_t rows, st
 template <class T>
 void argmax(int device, const T* x, std::int64_t rows, std::int64_t columns, std::int64_t* y);
 
-/// ops::norm_forward. Null: mean where none is taken, weight of ones, bias of zeros.
+/// ops::norm_forward, where dropout does not drop everything. Null: mean where none is taken,
+/// weight of ones, bias of zeros.
 template <class T>
 struct NormForward {
   const T* x;
@@ -115,10 +116,10 @@ struct NormForward {
   float eps;
 };
 template <class T>
-void norm_forward(int device, const NormForward<T>& call);
+void norm_forward(int device, const NormForward<T>& call, const ops::ActivationArgs& tail);
 
-/// ops::norm_backward. The gradients of weight and bias come as sums over groups of rows, for
-/// sum_groups(); they and dx may be null.
+/// ops::norm_backward, as above. The gradients of weight and bias come as sums over groups of rows,
+/// for sum_groups(); they and dx may be null.
 template <class T>
 struct NormBackward {
   const T* x;
@@ -132,6 +133,7 @@ struct NormBackward {
   std::int64_t rows;
   std::int64_t columns;
   std::int64_t rows_of_group;
+  const T* bias;  ///< for a derivative at z
 };
 /// One warp for a group of short rows, a block for one of long rows: enough to fill a GPU.
 constexpr std::int64_t norm_rows_of_group(std::int64_t rows, std::int64_t columns) {
@@ -143,7 +145,7 @@ constexpr std::int64_t norm_groups(std::int64_t rows, std::int64_t columns) {
   return (rows + of_group - 1) / of_group;
 }
 template <class T>
-void norm_backward(int device, const NormBackward<T>& call);
+void norm_backward(int device, const NormBackward<T>& call, const ops::ActivationArgs& tail);
 
 /// ops::glu_forward for dy null, else ops::glu_backward; columns of a half.
 template <class T>

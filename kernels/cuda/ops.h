@@ -42,17 +42,17 @@ void pointwise_loss(In x, In target, In weight, Out loss, Out grad,
                     const ops::PointwiseLossArgs& args);
 void softmax(In x, Out y, const ops::SoftmaxArgs& args);
 void softmax_backward(In y, In dy, Out dx, const ops::SoftmaxArgs& args);
-void norm_forward(In x, In weight, In bias, Out y, Out mean, Out rstd, double eps);
-void norm_backward(In x, In weight, In mean, In rstd, In dy, Out dx, InOut dw, InOut db,
-                   const ops::WeightGradientFlags& flags);
+void norm_forward(In x, In weight, In bias, Out y, Out mean, Out rstd, const ops::NormArgs& args);
+void norm_backward(In x, In weight, In bias, In mean, In rstd, In dy, Out dx, InOut dw, InOut db,
+                   const ops::ActivationArgs& tail, const ops::WeightGradientFlags& flags);
 void glu_forward(In x, Out y, const ops::ActivationArgs& args);
 void glu_backward(In x, In dy, Out dx, const ops::ActivationArgs& args);
 void batch_norm_statistics(In x, Out mean, Out var, InOut running_mean, InOut running_var,
                            InOut num_batches_tracked, std::optional<double> momentum);
 void batch_norm_forward(In x, In mean, In var, In weight, In bias, In residual, Out y,
-                        const ops::BatchNormArgs& args);
+                        const ops::NormArgs& args);
 void batch_norm_backward_sums(In x, In mean, In var, In weight, In bias, In kept, In dy, Out dz,
-                              Out sums, InOut dw, InOut db, const ops::BatchNormArgs& args,
+                              Out sums, InOut dw, InOut db, const ops::NormArgs& args,
                               const ops::WeightGradientFlags& flags);
 void batch_norm_backward(In x, In mean, In var, In weight, In dz, In sums, Out dx, double eps);
 void argmax(In x, Out y);

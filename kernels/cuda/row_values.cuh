@@ -125,12 +125,18 @@ bool rows_on_vectors_of(std::int64_t columns, const P*... x) {
 template <class T>
 inline constexpr int most_vectors = 32 / width<T>;
 
+/// Whether rows of so many columns, on vectors, stay in the registers of a team.
+template <class T>
+constexpr bool fits_team(std::int64_t columns) {
+  return columns <= most_vectors<T> * width<T> * 256;
+}
+
 /// Calls f.template operator()<threads, vectors>() with what suits rows of so many columns.
 template <class T, class F>
 void with_row_values(std::int64_t columns, bool on_vectors, F f) {
   constexpr int few = 16 / width<T>, most = most_vectors<T>;
   const std::int64_t vectors = columns / width<T>;
-  if (!on_vectors || vectors > most * 256) {
+  if (!on_vectors || !fits_team<T>(columns)) {
     with_team(columns, [&]<int threads>(std::integral_constant<int, threads>) {
       f.template operator()<threads, 0>();
     });

@@ -19,7 +19,8 @@ void softmax_backward(In y, In dy, Out dx, const ops::SoftmaxArgs& args) {
   });
 }
 
-void norm_forward(In x, In weight, In bias, Out y, Out mean, Out rstd, double eps) {
+void norm_forward(In x, In weight, In bias, Out y, Out mean, Out rstd, const ops::NormArgs& args) {
+  const bool drops_everything = args.tail.dropout.mask.drops_everything();
   with_storage("norm_forward", x->dtype(), [&]<class T>(T) {
     norm_forward(x->device().index,
                  NormForward<T>{.x = x->raw<T>(),
@@ -30,12 +31,24 @@ void norm_forward(In x, In weight, In bias, Out y, Out mean, Out rstd, double ep
                                 .rstd = rstd->raw<float>(),
                                 .rows = rstd->numel(),
                                 .columns = rstd->numel() == 0 ? 0 : x->numel() / rstd->numel(),
-                                .eps = static_cast<float>(eps)});
+                                .eps = static_cast<float>(args.eps)},
+                 drops_everything ? ops::ActivationArgs{} : args.tail);
   });
+  if (drops_everything) {
+    y->fill(0);
+  }
 }
 
-void norm_backward(In x, In weight, In mean, In rstd, In dy, Out dx, InOut dw, InOut db,
-                   const ops::WeightGradientFlags& flags) {
+void norm_backward(In x, In weight, In bias, In mean, In rstd, In dy, Out dx, InOut dw, InOut db,
+                   const ops::ActivationArgs& tail, const ops::WeightGradientFlags& flags) {
+  if (tail.dropout.mask.drops_everything()) {
+    if (dx->defined()) {
+      dx->fill(0);
+    }
+    add_zero(dw, flags.accumulate_weight);
+    add_zero(db, flags.accumulate_bias);
+    return;
+  }
   const std::int64_t rows = rstd->numel();
   const std::int64_t columns = rows == 0 ? 0 : x->numel() / rows;
   const std::int64_t groups = norm_groups(rows, columns);
@@ -47,17 +60,20 @@ void norm_backward(In x, In weight, In mean, In rstd, In dy, Out dx, InOut dw, I
   const Tensor dw_sums = sums_for(dw), db_sums = sums_for(db);
   with_storage("norm_backward", x->dtype(), [&]<class T>(T) {
     const int device = x->device().index;
-    norm_backward(device, NormBackward<T>{.x = x->raw<T>(),
-                                          .weight = raw_or_null<T>(*weight),
-                                          .mean = raw_or_null<float>(*mean),
-                                          .rstd = rstd->raw<float>(),
-                                          .dy = dy->raw<T>(),
-                                          .dx = raw_or_null<T>(*dx),
-                                          .dw = raw_or_null<float>(dw_sums),
-                                          .db = raw_or_null<float>(db_sums),
-                                          .rows = rows,
-                                          .columns = columns,
-                                          .rows_of_group = norm_rows_of_group(rows, columns)});
+    norm_backward(device,
+                  NormBackward<T>{.x = x->raw<T>(),
+                                  .weight = raw_or_null<T>(*weight),
+                                  .mean = raw_or_null<float>(*mean),
+                                  .rstd = rstd->raw<float>(),
+                                  .dy = dy->raw<T>(),
+                                  .dx = raw_or_null<T>(*dx),
+                                  .dw = raw_or_null<float>(dw_sums),
+                                  .db = raw_or_null<float>(db_sums),
+                                  .rows = rows,
+                                  .columns = columns,
+                                  .rows_of_group = norm_rows_of_group(rows, columns),
+                                  .bias = raw_or_null<T>(*bias)},
+                  tail);
   });
   if (dw->defined()) {
     sum_groups(dw_sums, *dw, flags.accumulate_weight);

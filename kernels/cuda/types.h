@@ -1,6 +1,7 @@
 // From a tensor's element type to the type that kernels are compiled for.
 #pragma once
 
+#include <sinter/kernels/dispatch.h>
 #include <sinter/runtime/error.h>
 #include <sinter/runtime/tensor.h>
 
@@ -18,6 +19,13 @@ auto with_storage(const char* op, DType dtype, Use use) {
       return use(bfloat16{});
     default:
       throw Error(text(op, ": no CUDA kernel for elements of type ", dtype));
+  }
+}
+
+/// For a gradient that is absent, or to which there is nothing to add.
+inline void add_zero(InOut gradient, bool accumulate) {
+  if (gradient->defined() && !accumulate) {
+    gradient->fill(0);
   }
 }
 

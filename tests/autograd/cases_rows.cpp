@@ -1,4 +1,6 @@
 // Gradient checks of the functions over rows: softmax, norms, gated linear units.
+#include <memory>
+
 #include "gradient_cases.h"
 #include "values.h"
 #include <sinter/autograd/functions.h>
@@ -28,8 +30,8 @@ GradientCases row_cases() {
                      [](Inputs x) { return weighted(softmin(x[0])); },
                      {tensor(shape)}});
   }
-  const std::string layer = "layer_norm(Tensor, Shape, Tensor, Tensor, double)";
-  const std::string rms = "rms_norm(Tensor, Shape, Tensor, std::optional<double>)";
+  const std::string layer = "layer_norm(Tensor, Shape, Tensor, Tensor, double, NormTail)";
+  const std::string rms = "rms_norm(Tensor, Shape, Tensor, std::optional<double>, NormTail)";
   for (const Shape& normalized : {Shape{4}, Shape{3, 4}}) {
     const std::string of = text("over ", normalized);
     const std::vector<Tensor> all{tensor({2, 3, 4}), tensor(normalized, 2.0, 5),
@@ -67,6 +69,50 @@ GradientCases row_cases() {
                      [=](Inputs x) { return weighted(rms_norm(x[0], normalized)); },
                      {tensor({2, 3, 4})}});
   }
+  math::for_each_activation([&]<class A>() {
+    for (const double p : {0.0, 0.4}) {
+      const std::string behind = text(std::string(A::name), ", dropout ", p);
+      const auto tail = [p] {
+        return NormTail{A{}, {.p = p, .generator = std::make_shared<Generator>(3)}};
+      };
+      cases.push_back(
+          {layer,
+           behind,
+           [=](Inputs x) { return weighted(layer_norm(x[0], {5}, x[1], x[2], 1e-3, tail())); },
+           {tensor({3, 2, 5}), tensor({5}, 2.0, 5), tensor({5}, 2.0, 6)}});
+      cases.push_back({rms,
+                       behind,
+                       [=](Inputs x) { return weighted(rms_norm(x[0], {5}, x[1], 1e-3, tail())); },
+                       {tensor({3, 2, 5}), tensor({5}, 2.0, 5)}});
+    }
+  });
+  const NormTail silu{math::SiLU{}}, tanh{math::Tanh{}};
+  for (const NormTail& tail : {silu, tanh}) {
+    cases.push_back({layer,
+                     "no weight, then an activation",
+                     [=](Inputs x) { return weighted(layer_norm(x[0], {5}, {}, {}, 1e-3, tail)); },
+                     {tensor({3, 5})}});
+    cases.push_back(
+        {layer,
+         "bias alone, then an activation",
+         [=](Inputs x) { return weighted(layer_norm(x[0], {5}, {}, x[1], 1e-3, tail)); },
+         {tensor({3, 5}), tensor({5})}});
+    cases.push_back({layer,
+                     "parameters alone, one leaf as both",
+                     [=](Inputs x) {
+                       const Tensor given = tensor({4, 5}, 2.0, 8);
+                       return weighted(layer_norm(given, {5}, x[0], x[0], 1e-3, tail));
+                     },
+                     {tensor({5}, 2.0, 5)}});
+  }
+  cases.push_back({rms,
+                   "dropout alone",
+                   [](Inputs x) {
+                     const DropoutOptions dropped{.p = 0.4,
+                                                  .generator = std::make_shared<Generator>(3)};
+                     return weighted(rms_norm(x[0], {14}, {}, std::nullopt, {.dropout = dropped}));
+                   },
+                   {tensor({5, 14})}});
   const std::string gated = "glu(Tensor, math::AnyActivation, DropoutOptions)";
   math::for_each_activation([&]<class A>() {
     cases.push_back({gated,

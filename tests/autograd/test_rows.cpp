@@ -1,5 +1,6 @@
 // Functions over rows: their values by definition, their ends, and what they refuse. Gradients are
 // test_gradients.cpp's subject, PyTorch's values golden_check's.
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <memory>
@@ -100,6 +101,79 @@ TEST_CASE("what glu drops is what a dropout behind it drops") {
   }
 }
 
+TEST_CASE("a norm with what stands behind it gives what its parts give one by one") {
+  const auto run = [](auto f) {
+    std::vector<Tensor> leaves{tensor({6, 34}), tensor({34}, 2.0, 5), tensor({34}, 2.0, 6)};
+    for (Tensor& leaf : leaves) {
+      leaf.set_requires_grad();
+    }
+    Tape tape;
+    const Tensor y = f(leaves[0], leaves[1], leaves[2], std::make_shared<Generator>(9));
+    tape.backward(sum(y * tensor({6, 34}, 2.0, 7)));
+    std::vector<double> out = doubles(y);
+    for (const Tensor& leaf : leaves) {
+      const auto grad = leaf.grad().defined() ? doubles(leaf.grad()) : std::vector<double>{};
+      out.insert(out.end(), grad.begin(), grad.end());
+    }
+    return out;
+  };
+  for (const math::MaskScheme scheme : {math::MaskScheme::lanes, math::MaskScheme::triton}) {
+    math::for_each_activation([&]<class A>() {
+      CAPTURE(std::string(A::name));
+      CHECK(largest_error(
+                run([&](const Tensor& x, const Tensor& w, const Tensor& b, auto generator) {
+                  return layer_norm(x, {34}, w, b, 1e-5, {A{}, {0.3, generator, scheme}});
+                }),
+                run([&](const Tensor& x, const Tensor& w, const Tensor& b, auto generator) {
+                  return activation(layer_norm(x, {34}, w, b), A{}, {0.3, generator, scheme});
+                })) < 1e-12);
+      CHECK(largest_error(run([&](const Tensor& x, const Tensor& w, const Tensor&, auto) {
+                            return rms_norm(x, {34}, w, 1e-5, {A{}});
+                          }),
+                          run([&](const Tensor& x, const Tensor& w, const Tensor&, auto) {
+                            return activation(rms_norm(x, {34}, w, 1e-5), A{});
+                          })) < 1e-12);
+    });
+    CHECK(largest_error(run([&](const Tensor& x, const Tensor& w, const Tensor&, auto generator) {
+                          return rms_norm(x, {34}, w, 1e-5, {.dropout = {0.3, generator, scheme}});
+                        }),
+                        run([&](const Tensor& x, const Tensor& w, const Tensor&, auto generator) {
+                          return dropout(rms_norm(x, {34}, w, 1e-5), {0.3, generator, scheme});
+                        })) < 1e-12);
+  }
+}
+
+TEST_CASE("what is dropped behind a norm is 0, even in a row that is no number") {
+  const double nan = std::nan("");
+  Tensor x = Tensor::full({1, 64}, nan, DType::float64);
+  for (const double p : {0.5, 1.0}) {
+    const auto y = doubles(rms_norm(
+        x, {64}, {}, 1e-5, {math::GELU{}, {.p = p, .generator = std::make_shared<Generator>(9)}}));
+    const auto dropped = std::ranges::count(y, 0.0);
+    CHECK(dropped > 10);
+    CHECK((p < 1 ? dropped < 54 : dropped == 64));
+  }
+}
+
+TEST_CASE("16-bit norms go back through an activation as float64 ones do") {
+  for (const DType dtype : {DType::float16, DType::bfloat16}) {
+    const auto run = [&](DType of) {
+      Tensor x = tensor({4, 40}, 2.0, 1, dtype).to(of);
+      x.set_requires_grad();
+      Tape tape;
+      const Tensor weighting = tensor({4, 40}, 2.0, 2, dtype).to(of);
+      const Tensor y =
+          layer_norm(x, {40}, {}, {}, 1e-5, {math::Tanh{}, {0.3, std::make_shared<Generator>(9)}});
+      tape.backward(sum(y * weighting));
+      std::vector<double> out = doubles(y), grad = doubles(x.grad());
+      out.insert(out.end(), grad.begin(), grad.end());
+      return out;
+    };
+    CHECK(largest_error(run(dtype), run(DType::float64)) <
+          (dtype == DType::float16 ? 0.004 : 0.032));
+  }
+}
+
 TEST_CASE("functions over rows refuse what they cannot do") {
   const Tensor x = tensor({3, 4});
   check_error([&] { softmax(x, 0); }, {"softmax", "last dimension", "0", "[3, 4]"});
@@ -116,6 +190,11 @@ TEST_CASE("functions over rows refuse what they cannot do") {
   for (const double bad : {-1e-9, std::nan(""), std::numeric_limits<double>::infinity()}) {
     check_error([&] { rms_norm(x, {4}, {}, bad); }, {"rms_norm", "eps"});
   }
+  check_error([&] { layer_norm(x, {4}, {}, {}, 1e-5, {math::LeakyReLU{-1}}); },
+              {"layer_norm", "leaky_relu"});
+  check_error([&] { rms_norm(x, {4}, {}, 1e-5, {.dropout = {.p = 2}}); }, {"rms_norm", "[0, 1]"});
+  check_error([&] { rms_norm(x, {4}, {}, 1e-5, {.dropout = {.p = 0.5}}); },
+              {"rms_norm", "generator"});
   check_error([&] { glu(tensor({3, 5})); }, {"glu", "two halves", "[3, 5]"});
   check_error([&] { glu(Tensor::zeros({})); }, {"glu", "[]"});
   check_error([&] { glu(x, math::LeakyReLU{-1}); }, {"glu", "leaky_relu"});

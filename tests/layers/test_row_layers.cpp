@@ -1,8 +1,11 @@
 // Norms, softmax and gated linear units as a user writes them. Their values against PyTorch are
 // golden_check's subject.
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <memory>
+#include <numeric>
+#include <utility>
 
 #include <doctest/doctest.h>
 
@@ -42,6 +45,96 @@ TEST_CASE("norms have torch's parameters, ones and zeros at first") {
     check_error([&] { LayerNorm{5, {.eps = bad}}; }, {"layer_norm", "eps"});
     check_error([&] { RMSNorm{5, {.eps = bad}}; }, {"rms_norm", "eps"});
   }
+}
+
+TEST_CASE("an activation behind a norm joins its pass") {
+  const Tensor x = tensor({40, 6}, 2.0, 1, DType::float32);
+  const auto run = [&x](Sequential model) {
+    model.set_generator(std::make_shared<Generator>(5));
+    Tape tape;
+    const Tensor y = model(x);
+    return std::pair{y.detach(), tape.size()};
+  };
+  const math::LeakyReLU slope{0.2};
+  const auto own = run(Sequential{LayerNorm{6, {.act = slope, .drop_p = 0.3}},
+                                  RMSNorm{6, {.act = math::GELU{}, .drop_p = 0.3}}});
+  CHECK(std::ranges::count(doubles(own.first), 0.0) > 40);
+  for (const auto& next :
+       {run(Sequential{LayerNorm{6}, LeakyReLU{.act = slope, .drop_p = 0.3}, RMSNorm{6},
+                       GELU{.drop_p = 0.3}}),
+        run(Sequential{LayerNorm{6}, LeakyReLU{.act = slope}, Dropout{.p = 0.3}, RMSNorm{6}, GELU{},
+                       Dropout{.p = 0.3}}),
+        run(Sequential::parse("layer_norm(6, act=leaky_relu, negative_slope=0.2, drop_p=0.3) -> "
+                              "rms_norm(6, act=gelu, drop_p=0.3)"))}) {
+    CHECK(same(next.first, own.first));
+    CHECK(next.second == own.second);
+  }
+  CHECK(own.second == 2);
+  // One that has an activation takes no second, and one that has dropout alone none.
+  LayerNorm tanh{6, {.act = math::Tanh{}}}, dropped{6, {.drop_p = 0.3}};
+  CHECK(same(run(Sequential{tanh, ReLU{}}).first, relu(run(Sequential{tanh}).first)));
+  CHECK(same(run(Sequential{dropped, ReLU{}}).first, relu(run(Sequential{dropped}).first)));
+  check_error([&] { tanh.forward(x, math::ReLU{}, {}); }, {"layer_norm(6, act=tanh)", "its own"});
+}
+
+TEST_CASE("what stands behind a norm is in its text and in torch's names, and drops in training") {
+  Sequential model{LayerNorm{4, {.bias = false, .act = math::LeakyReLU{0.2}, .drop_p = 0.1}},
+                   RMSNorm{4, {.eps = 0.5, .act = math::SiLU{}}}, RMSNorm{4, {.drop_p = 0.5}},
+                   Linear{4, 2}};
+  const std::string text =
+      "layer_norm(4, bias=false, act=leaky_relu, negative_slope=0.2, drop_p=0.1) -> "
+      "rms_norm(4, eps=0.5, act=silu) -> rms_norm(4, drop_p=0.5) -> linear(4, 2)";
+  CHECK(model.text() == text);
+  CHECK(Sequential::parse(text).text() == text);
+  std::vector<std::string> names;
+  for (const NamedParameter& parameter : model.parameters()) {
+    names.push_back(parameter.name);
+  }
+  // As in torch: LayerNorm, LeakyReLU, Dropout, RMSNorm, SiLU, RMSNorm, Dropout, Linear.
+  CHECK(names ==
+        std::vector<std::string>{"0.weight", "3.weight", "5.weight", "7.weight", "7.bias"});
+  Sequential dropping{LayerNorm{50, {.act = math::Tanh{}, .drop_p = 0.5}}};
+  const Tensor x = tensor({20, 50}, 2.0, 1, DType::float32);
+  CHECK(std::ranges::count(doubles(dropping(x)), 0.0) > 300);
+  dropping.eval();
+  CHECK(same(dropping(x), layer_norm(x, {50}, Tensor::full({50}, 1), Tensor::zeros({50}), 1e-5,
+                                     {math::Tanh{}})));
+  check_error([] { Sequential::parse("layer_norm(4, act=rely)"); }, {"unknown", "rely"});
+  check_error([] { Sequential::parse("rms_norm(4, slope=1)"); }, {"rms_norm takes"});
+  check_error([] { LayerNorm{4, {.drop_p = 1.5}}; }, {"layer_norm(drop_p)", "[0, 1]"});
+  check_error([] { RMSNorm{4, {.act = math::Hardtanh{2, 1}}}; }, {"rms_norm", "hardtanh"});
+}
+
+TEST_CASE("CUDA: replayed steps of norms with dropout give the bits of eager ones") {
+  if (!has_gpu()) {
+    return;
+  }
+  const auto run = [](bool capture) {
+    manual_seed(6);
+    Sequential model = Sequential::parse(
+        "linear(8, 40) -> layer_norm(40) -> gelu(drop_p=0.2) -> linear(40, 5) -> rms_norm(5) -> "
+        "tanh -> dropout(0.2) -> linear(5, 2)");
+    model.to(Device::cuda());
+    SGD optimizer{model.parameters(), {.lr = 0.05, .momentum = 0.9}};
+    CapturedStep step{model, CrossEntropyLoss{}, optimizer};
+    step.set_capture(capture);
+    const TensorDataset data{tensor({32, 8}, 2.0, 1, DType::float32),
+                             Tensor::full({32}, 1, DType::int64)};
+    std::vector<std::int64_t> order(32);
+    std::iota(order.begin(), order.end(), 0);
+    for (int i = 0; i < 12; ++i) {
+      step(data.batch(order, Device::cuda()));
+    }
+    step.check();
+    CHECK((step.replayed() > 5) == capture);
+    std::vector<double> out;
+    for (const NamedParameter& parameter : model.parameters()) {
+      const auto values = doubles(parameter.value());
+      out.insert(out.end(), values.begin(), values.end());
+    }
+    return out;
+  };
+  CHECK(run(true) == run(false));
 }
 
 TEST_CASE("gates by name") {

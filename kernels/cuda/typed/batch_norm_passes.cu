@@ -6,21 +6,6 @@
 namespace sinter::cuda {
 namespace {
 
-template <class T, int count>
-struct Values {
-  const tile::AnyParameters& act;
-  float (&value)[count];
-
-  template <class A>
-  __device__ __forceinline__ void operator()() const {
-    const A chosen = Parameters<A>(act.value).activation();
-#pragma unroll
-    for (int e = 0; e < count; ++e) {
-      value[e] = chosen.forward(Number<T>(value[e])).value;
-    }
-  }
-};
-
 template <class T, bool has_tail>
 struct ForwardPass {
   const T* x;
@@ -49,12 +34,7 @@ struct ForwardPass {
       out.value[e] = constant_of(e).z(loaded.x.value[e]) + loaded.residual.value[e];
     }
     if constexpr (has_tail) {
-      const auto kept = kept_of<count>(tail, at);
-      tile::with_chosen(tail.act, Values<T, count>{tail.act, out.value});
-#pragma unroll
-      for (int e = 0; e < count; ++e) {
-        out.value[e] = keeps(kept, e) ? out.value[e] * tail.mask.scale : 0.0f;
-      }
+      go_through<T>(tail, at, out.value);
     }
     out.store_to(y + at);
   }
@@ -115,8 +95,7 @@ void batch_norm_forward(int device, const Channels& of, const Normalising<T>& by
     run_channel_pass(device, ForwardPass<T, has_tail>{x, residual, y, by, Tail(tail)}, of,
                      on_vectors_all(x, residual, y));
   };
-  tail.act || !tail.dropout.mask.is_identity() ? run.template operator()<true>()
-                                               : run.template operator()<false>();
+  is_identity(tail) ? run.template operator()<false>() : run.template operator()<true>();
 }
 
 template <class T>

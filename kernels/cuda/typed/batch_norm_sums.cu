@@ -152,7 +152,6 @@ struct BackwardSums {
                       const S& sum_of) const {
     Part<T, count> dz = loaded.dy;
     if constexpr (has_tail) {
-      const auto kept = kept_of<count>(tail, at);
       float slope[count];
 #pragma unroll
       for (int e = 0; e < count; ++e) {
@@ -161,12 +160,7 @@ struct BackwardSums {
           slope[e] += constant_of(e).z(loaded.x.value[e]);
         }
       }
-      tile::with_chosen(tail.act, Slopes<T, count>{tail, slope});
-#pragma unroll
-      for (int e = 0; e < count; ++e) {
-        const bool flows = keeps(kept, e) && slope[e] != 0;
-        dz.value[e] = flows ? dz.value[e] * tail.mask.scale * slope[e] : 0.0f;
-      }
+      go_back(tail, at, Slopes<T, count>{tail, slope}, slope, dz.value);
       dz.store_to(call.dz + at);
     }
 #pragma unroll

@@ -4,8 +4,7 @@
 #include <sinter/kernels/cuda/kernels.h>
 #include <sinter/kernels/cuda/part.cuh>
 #include <sinter/kernels/cuda/row_values.cuh>
-#include <sinter/kernels/cuda/tile/activation.cuh>
-#include <sinter/kernels/cuda/tile/dropout.cuh>
+#include <sinter/kernels/cuda/tail.cuh>
 #include <sinter/runtime/cuda/check.h>
 
 namespace sinter::cuda {
@@ -39,11 +38,7 @@ struct Gate {
       const Number<T> y = gate.forward(z);
       value[e] = y.value;
       if (wants_slope) {
-        if constexpr (math::derives_from_input<A>) {
-          slope[e] = gate.derivative_from_input(z).value;
-        } else {
-          slope[e] = math::derivative_from_output(gate, y, math::AsStored{}).value;
-        }
+        slope[e] = slope_at(gate, z, y);
       }
     }
   }
@@ -66,31 +61,19 @@ __global__ void __launch_bounds__(block_threads)
   if (is_backward) {
     dy = Here::load_from(task.dy + of_output);
   }
-  constexpr int quads = (count + 3) / 4;
-  tile::KeptBits<quads> kept(task.mask);
-  if (task.mask.kind != tile::Mask::Kind::none) {
-#pragma unroll
-    for (int q = 0; q < quads; ++q) {
-      kept.prepare(q, static_cast<std::uint64_t>(of_output + 4 * q));
-    }
-    if constexpr (quads == 2) {
-      kept.draw_pair(0, static_cast<std::uint64_t>(of_output));
-    } else {
-      kept.draw(0, static_cast<std::uint64_t>(of_output));
-    }
-  }
+  const auto kept = kept_of<count>(task.mask, of_output);
   float slope[count];
   tile::with_chosen(task.act, Gate<T, count>{task.act, b.value, slope, is_backward});
 #pragma unroll
   for (int e = 0; e < count; ++e) {
-    const bool keeps = (kept[e / 4] >> (e % 4) & 1) != 0;
+    const bool stays = keeps(kept, e);
     if (is_backward) {
-      const float grad = keeps ? dy.value[e] * task.mask.scale : 0.0f;
+      const float grad = stays ? dy.value[e] * task.mask.scale : 0.0f;
       const float of_gate = slope[e] == 0 ? 0.0f : grad * a.value[e] * slope[e];
-      a.value[e] = keeps ? grad * b.value[e] : 0.0f;  // whatever the gate is
-      b.value[e] = keeps ? of_gate : 0.0f;
+      a.value[e] = stays ? grad * b.value[e] : 0.0f;  // whatever the gate is
+      b.value[e] = stays ? of_gate : 0.0f;
     } else {
-      a.value[e] = keeps ? a.value[e] * b.value[e] * task.mask.scale : 0.0f;
+      a.value[e] = stays ? a.value[e] * b.value[e] * task.mask.scale : 0.0f;
     }
   }
   if (is_backward) {

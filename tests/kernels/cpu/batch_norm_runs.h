@@ -19,7 +19,7 @@ NamedRuns batch_norm_runs(Numbers& numbers) {
     const Tensor x = random(shape), dy = random(shape), residual = random(shape);
     const Tensor weight = random(channels), bias = random(channels), mean = random(channels);
     const Tensor var = random_tensor<T>(channels, numbers, 0.5, 2), sums = random(two);
-    const ops::BatchNormArgs args{1e-5, {math::SiLU{}, {math::dropout_mask(0.3, 5, 6, 7), 3}}};
+    const ops::NormArgs args{1e-5, {math::SiLU{}, {math::dropout_mask(0.3, 5, 6, 7), 3}}};
     runs.emplace_back(ops::batch_norm_statistics.name, [=] {
       Tensor center = empty(channels), spread = empty(channels);
       Tensor running = mean.clone(), running_var = var.clone();

@@ -255,17 +255,20 @@ class Runs {
       ops::softmax_backward(x, dy, dx, {.log = true});
       return Results{dx};
     });
-    add(ops::norm_forward, [=] {
-      Tensor y = empty({1003, 202}), of_row = empty({1003}), inverse = empty({1003});
-      ops::norm_forward(x, weight, bias, y, of_row, inverse, 1e-5);
-      return Results{y, of_row, inverse};
-    });
-    add(ops::norm_backward, [=] {
-      Tensor dx = empty({1003, 202}), dw = empty({202}), db = bias.clone();
-      ops::norm_backward(x, weight, mean, rstd, dy, dx, dw, db, {.accumulate_bias = true});
-      return Results{dx, dw, db};
-    });
     const ops::ActivationArgs gate{math::SiLU{}, {math::dropout_mask(0.3, 5, 6, 7)}};
+    for (const ops::ActivationArgs& tail : {ops::ActivationArgs{}, gate}) {
+      add(ops::norm_forward, [=] {
+        Tensor y = empty({1003, 202}), of_row = empty({1003}), inverse = empty({1003});
+        ops::norm_forward(x, weight, bias, y, of_row, inverse, {1e-5, tail});
+        return Results{y, of_row, inverse};
+      });
+      add(ops::norm_backward, [=] {
+        Tensor dx = empty({1003, 202}), dw = empty({202}), db = bias.clone();
+        ops::norm_backward(x, weight, bias, mean, rstd, dy, dx, dw, db, tail,
+                           {.accumulate_bias = true});
+        return Results{dx, dw, db};
+      });
+    }
     add(ops::glu_forward, [=] {
       Tensor y = empty({1003, 101});
       ops::glu_forward(x, y, gate);

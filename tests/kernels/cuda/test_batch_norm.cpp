@@ -109,7 +109,7 @@ std::string wrong_pass(const Size& size, const ops::ActivationArgs& tail, const 
   const Tensor none;
   const bool has_tail = tail.act || !tail.dropout.mask.is_identity();
   const bool from_z = tail.act && needs_input(*tail.act);
-  ops::BatchNormArgs args{1e-3, tail};
+  ops::NormArgs args{1e-3, tail};
   const ops::WeightGradientFlags flags{.accumulate_bias = true};
 
   const Tensor x64 = in_float64(x, shape), dy64 = in_float64(dy, shape);

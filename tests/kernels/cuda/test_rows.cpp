@@ -60,8 +60,10 @@ TEST_CASE_TEMPLATE("CUDA: softmax, its logarithm and their gradients", T, float,
   }
 }
 
+// Backward from what the device's own forward pass kept.
 template <class T>
-std::string wrong_norm(const Size& size, bool centred, bool affine) {
+std::string wrong_norm(const Size& size, bool centred, bool affine,
+                       const ops::ActivationArgs& tail = {}) {
   const Shape shape{size.rows, size.columns}, one{size.columns}, of_rows{size.rows};
   const std::vector<T> x = random_values<T>(shape.numel(), 1, -1, 3);
   const std::vector<T> dy = random_values<T>(shape.numel(), 2, -1, 1);
@@ -75,9 +77,8 @@ std::string wrong_norm(const Size& size, bool centred, bool affine) {
   Tensor rstd64 = empty64(of_rows), dx64 = empty64(shape), none;
   Tensor dw64 = affine ? empty64(one) : none, db64 = affine ? in_float64(bias, one) : none;
   const ops::WeightGradientFlags flags{.accumulate_bias = true};
-  ops::norm_forward(in_float64(x, shape), wide(weight), wide(bias), y64, mean64, rstd64, 1e-5);
-  ops::norm_backward(in_float64(x, shape), wide(weight), mean64, rstd64, in_float64(dy, shape),
-                     dx64, dw64, db64, flags);
+  ops::norm_forward(in_float64(x, shape), wide(weight), wide(bias), y64, mean64, rstd64,
+                    {1e-5, tail});
 
   const Placed<T> x_there(Tensor::from(x, shape), size.shift);
   const Placed<T> dy_there(Tensor::from(dy, shape), size.shift);
@@ -85,18 +86,33 @@ std::string wrong_norm(const Size& size, bool centred, bool affine) {
   Placed<T> y(shape, size.shift), dx(shape, size.shift);
   Tensor mean = centred ? poisoned<float>(of_rows) : none, rstd = poisoned<float>(of_rows);
   Tensor dw = affine ? poisoned<T>(one) : none, db = affine ? upload(bias) : none;
-  ops::norm_forward(x_there.tensor, w, b, y.tensor, mean, rstd, 1e-5);
-  ops::norm_backward(x_there.tensor, w, mean, rstd, dy_there.tensor, dx.tensor, dw, db, flags);
-  const double n = 16 + static_cast<double>(size.columns) / 32;
+  ops::norm_forward(x_there.tensor, w, b, y.tensor, mean, rstd, {1e-5, tail});
+  const bool has_tail = tail.act || !tail.dropout.mask.is_identity();
+  if (has_tail) {  // a slope that jumps asks for the same z
+    mean64 = centred ? in_float64(download<float>(mean), of_rows) : none;
+    rstd64 = in_float64(download<float>(rstd), of_rows);
+  }
+  ops::norm_backward(in_float64(x, shape), wide(weight), wide(bias), mean64, rstd64,
+                     in_float64(dy, shape), dx64, dw64, db64, tail, flags);
+  ops::norm_backward(x_there.tensor, w, b, mean, rstd, dy_there.tensor, dx.tensor, dw, db, tail,
+                     flags);
+  // An activation is right to 4 ulp in float32, and to less than one of a 16-bit type, in which the
+  // gradient of z is rounded once.
+  const double of_tail = !has_tail ? 0
+                         : std::is_same_v<T, float>
+                             ? 16
+                             : static_cast<double>(spacing<T>(1) / epsilon<float>());
+  const double n = 16 + static_cast<double>(size.columns) / 32 + 2 * of_tail;
   std::string found = off(y.values(), y64.to_vector<double>(), n, 4) +
                       off(dx.values(), dx64.to_vector<double>(), n,
                           16 / std::sqrt(1e-5) * (size.columns == 1 ? 1 : 0) + 16) +
                       y.damage() + dx.damage();
   if (affine) {
     // Rows are added up in groups, in float32.
-    const double rows = 8 + 2 * std::sqrt(static_cast<double>(size.rows));
-    found += off(download<T>(dw), dw64.to_vector<double>(), rows, 4) +
-             off(download<T>(db), db64.to_vector<double>(), rows, 4);
+    const double rows = 8 + 2 * std::sqrt(static_cast<double>(size.rows)) + 2 * of_tail;
+    const double beside = 4 * (has_tail ? std::sqrt(static_cast<double>(size.rows)) : 1);
+    found += off(download<T>(dw), dw64.to_vector<double>(), rows, beside) +
+             off(download<T>(db), db64.to_vector<double>(), rows, beside);
   }
   return found;
 }
@@ -117,6 +133,33 @@ TEST_CASE_TEMPLATE("CUDA: norms and their gradients", T, float, float16, bfloat1
   }
 }
 
+TEST_CASE_TEMPLATE("CUDA: norms with what stands behind them, and their gradients", T, float,
+                   float16, bfloat16) {
+  if (!has_gpu()) {
+    return;
+  }
+  const Fallback none(FallbackPolicy::error);
+  const ops::DropoutArgs mask{math::dropout_mask(0.3, 5, 6, 7)}, inside{mask.mask, 3};
+  for (const Size& size : sizes) {
+    INFO(size.rows, " x ", size.columns, ", shift ", size.shift);
+    CHECK(wrong_norm<T>(size, true, true, {math::SiLU{}, mask}) == "");
+    CHECK(wrong_norm<T>(size, false, false, {math::Tanh{}, inside}) == "");
+    CHECK(wrong_norm<T>(size, true, true, {std::nullopt, mask}) == "");
+  }
+  const ops::DropoutArgs dropouts[] = {
+      {},
+      {math::dropout_mask(0.3, 5, 6, 7, math::MaskScheme::triton), 3},
+      {math::dropout_mask(1, 5, 6, 7)}};
+  math::for_each_activation([&]<class A>() {
+    for (const Size& size : {Size{5, 7, 0}, Size{3, 64, 0}, Size{3, 2048, 0}}) {
+      for (const ops::DropoutArgs& dropout : dropouts) {
+        INFO(std::string(A::name), ", ", size.rows, " x ", size.columns);
+        CHECK(wrong_norm<T>(size, false, true, {A{}, dropout}) == "");
+      }
+    }
+  });
+}
+
 TEST_CASE("CUDA: a norm's gradients come one by one and together, and repeat to the bit") {
   if (!has_gpu()) {
     return;
@@ -127,23 +170,27 @@ TEST_CASE("CUDA: a norm's gradients come one by one and together, and repeat to 
     const Tensor x = upload(random_values<float>(shape.numel(), 1, -1, 1), shape);
     const Tensor dy = upload(random_values<float>(shape.numel(), 2, -1, 1), shape);
     const Tensor rstd = filled<float>({3000}, 1.5f), mean = filled<float>({3000}, 0.1f);
-    const auto run = [&](bool wants_dx, bool wants_dw, bool wants_db) {
+    const auto run = [&](bool wants_dx, bool wants_dw, bool wants_db,
+                         const ops::ActivationArgs& tail) {
       Tensor nothing;
       Tensor dx = wants_dx ? poisoned<float>(shape) : nothing;
       Tensor dw = wants_dw ? poisoned<float>({columns}) : nothing;
       Tensor db = wants_db ? poisoned<float>({columns}) : nothing;
-      ops::norm_backward(x, nothing, mean, rstd, dy, dx, dw, db, {});
+      ops::norm_backward(x, nothing, nothing, mean, rstd, dy, dx, dw, db, tail, {});
       std::vector<std::vector<float>> all;
       for (const Tensor& tensor : {dx, dw, db}) {
         all.push_back(tensor.defined() ? download<float>(tensor) : std::vector<float>{});
       }
       return all;
     };
-    const auto together = run(true, true, true);
-    CHECK(run(true, true, true) == together);
-    CHECK(run(true, false, false)[0] == together[0]);
-    CHECK(run(false, true, false)[1] == together[1]);
-    CHECK(run(false, false, true)[2] == together[2]);
+    const ops::ActivationArgs gelu{math::GELU{}, {math::dropout_mask(0.3, 5, 6, 7)}};
+    for (const ops::ActivationArgs& tail : {ops::ActivationArgs{}, gelu}) {
+      const auto together = run(true, true, true, tail);
+      CHECK(run(true, true, true, tail) == together);
+      CHECK(run(true, false, false, tail)[0] == together[0]);
+      CHECK(run(false, true, false, tail)[1] == together[1]);
+      CHECK(run(false, false, true, tail)[2] == together[2]);
+    }
   }
 }
 
