@@ -63,10 +63,16 @@ constexpr std::int64_t sum_rows_blocks(std::int64_t rows) {
   return (rows + rows_in_group - 1) / rows_in_group;
 }
 /// y[j] = or += the sum over groups of partial[group * columns + j], in an order that depends on
-/// their number only.
+/// their number only; for both of two, or for the one whose `y` is not null.
 template <class T>
-void sum_groups(int device, const float* partial, std::int64_t groups, std::int64_t columns, T* y,
-                bool accumulate);
+struct GroupSums {
+  const float* partial = nullptr;
+  T* y = nullptr;
+  bool accumulate = false;
+};
+template <class T>
+void sum_groups(int device, const GroupSums<T>& a, const GroupSums<T>& b, std::int64_t groups,
+                std::int64_t columns);
 
 /// *y = or += the sum of n elements.
 template <class T>
@@ -114,6 +120,7 @@ struct NormForward {
   std::int64_t rows;
   std::int64_t columns;
   float eps;
+  float over_columns;  ///< 1 / columns
 };
 template <class T>
 void norm_forward(int device, const NormForward<T>& call, const ops::ActivationArgs& tail);
@@ -133,12 +140,15 @@ struct NormBackward {
   std::int64_t rows;
   std::int64_t columns;
   std::int64_t rows_of_group;
-  const T* bias;  ///< for a derivative at z
+  const T* bias;       ///< for a derivative at z
+  float over_columns;  ///< 1 / columns
 };
-/// One warp for a group of short rows, a block for one of long rows: enough to fill a GPU.
+/// Groups are blocks, enough to fill a GPU; those of short rows are small.
 constexpr std::int64_t norm_rows_of_group(std::int64_t rows, std::int64_t columns) {
-  const std::int64_t most_groups = columns <= 1024 ? 2048 : 256;
-  return rows <= most_groups ? 1 : (rows + most_groups - 1) / most_groups;
+  const std::int64_t most_groups = columns <= 1024 ? 512 : 128;
+  const std::int64_t least_rows = columns <= 1024 ? 4 : 1;
+  const std::int64_t of_group = (rows + most_groups - 1) / most_groups;
+  return of_group < least_rows ? least_rows : of_group;
 }
 constexpr std::int64_t norm_groups(std::int64_t rows, std::int64_t columns) {
   const std::int64_t of_group = norm_rows_of_group(rows, columns);

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <string_view>
 
+#include <sinter/kernels/cuda/vectors.cuh>
 #include <sinter/kernels/math/dropout.h>
 
 namespace sinter::cuda {
@@ -130,5 +131,39 @@ struct TritonMask {
   __device__ bool keeps_low(std::uint32_t word) const { return (word & 0xffffu) != 0; }
   __device__ bool keeps_high(std::uint32_t word) const { return word >> 16 != 0; }
 };
+
+/// The words of a mask for the vectors of one thread: width / 2 words each.
+template <class T>
+struct VectorLanes {
+  std::uint32_t word[8 / width<T>][width<T> / 2];
+};
+
+/// A vector of a 16-bit type is one group of eight. A vector of floats is half a group, and threads
+/// that own whole groups would read memory with gaps: so of so many threads number t takes vectors t
+/// and t + threads, and draws one group for the pair of threads that shares it, the even one that of
+/// the first vectors, the odd one that of the second. By all lanes of a warp; `group`: of vector 0.
+template <class T, int threads, class Mask>
+__device__ VectorLanes<T> lanes_of(const Mask& mask, typename Mask::Begun begun,
+                                   std::uint32_t group, unsigned t) {
+  VectorLanes<T> lanes;
+  if constexpr (width<T> == 8) {
+    const Lanes drawn = mask.group(begun, group + t);
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      lanes.word[0][i] = drawn.word[i];
+    }
+  } else {
+    const bool odd = (t & 1) != 0;
+    const Lanes drawn = mask.group(begun, group + (odd ? threads / 2 : 0) + t / 2);
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+      const std::uint32_t theirs = odd ? drawn.word[i] : drawn.word[2 + i];
+      const std::uint32_t received = __shfl_xor_sync(0xffffffffu, theirs, 1);
+      lanes.word[0][i] = odd ? received : drawn.word[i];
+      lanes.word[1][i] = odd ? drawn.word[2 + i] : received;
+    }
+  }
+  return lanes;
+}
 
 }  // namespace sinter::cuda

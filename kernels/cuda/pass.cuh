@@ -53,41 +53,6 @@ struct Pass {
   bool in_vectors;     // every pointer is a multiple of 16 bytes, and the mask's groups as well
 };
 
-// The words of the mask for the vectors of one thread: width / 2 words each.
-template <class T>
-struct VectorLanes {
-  std::uint32_t word[8 / width<T>][width<T> / 2];
-};
-
-// A vector of a 16-bit type is one group of eight. A vector of floats is half a group, and threads
-// that own whole groups would read memory with gaps: so a thread takes vectors t and t + block, and
-// draws one group for the pair of threads that shares it, the even one that of the first vectors,
-// the odd one that of the second.
-template <class T, class Mask>
-__device__ VectorLanes<T> lanes_of(const Mask& mask, typename Mask::Begun begun,
-                                   std::uint32_t group) {
-  const unsigned t = threadIdx.x;
-  VectorLanes<T> lanes;
-  if constexpr (width<T> == 8) {
-    const Lanes drawn = mask.group(begun, group + t);
-#pragma unroll
-    for (int i = 0; i < 4; ++i) {
-      lanes.word[0][i] = drawn.word[i];
-    }
-  } else {
-    const bool odd = (t & 1) != 0;
-    const Lanes drawn = mask.group(begun, group + (odd ? block_threads / 2 : 0) + t / 2);
-#pragma unroll
-    for (int i = 0; i < 2; ++i) {
-      const std::uint32_t theirs = odd ? drawn.word[i] : drawn.word[2 + i];
-      const std::uint32_t received = __shfl_xor_sync(0xffffffffu, theirs, 1);
-      lanes.word[0][i] = odd ? received : drawn.word[i];
-      lanes.word[1][i] = odd ? drawn.word[2 + i] : received;
-    }
-  }
-  return lanes;
-}
-
 template <class T, class Body, class Mask, int Groups>
 __device__ void whole_tile(const Pass<T, Body, Mask>& pass, const Body& body,
                            typename Mask::Begun begun, std::int64_t begin) {
@@ -109,8 +74,8 @@ __device__ void whole_tile(const Pass<T, Body, Mask>& pass, const Body& body,
   for (int g = 0; g < Groups; ++g) {
     VectorLanes<T> lanes;
     if constexpr (Mask::drops) {
-      lanes =
-          lanes_of<T>(pass.mask, begun, static_cast<std::uint32_t>(begin / 8) + g * block_threads);
+      lanes = lanes_of<T, block_threads>(
+          pass.mask, begun, static_cast<std::uint32_t>(begin / 8) + g * block_threads, threadIdx.x);
     }
 #pragma unroll
     for (int v = 0; v < vectors; ++v) {

@@ -8,8 +8,8 @@ namespace sinter::cuda {
 
 void sum_groups(const Tensor& partial, Tensor& y, bool accumulate) {
   with_storage("sum_groups", y.dtype(), [&]<class T>(T) {
-    sum_groups(y.device().index, partial.raw<float>(), partial.size(0), partial.size(1), y.raw<T>(),
-               accumulate);
+    sum_groups(y.device().index, GroupSums<T>{partial.raw<float>(), y.raw<T>(), accumulate}, {},
+               partial.size(0), partial.size(1));
   });
 }
 

@@ -36,20 +36,12 @@ class RowValues {
     }
   }
 
-  /// A row of which the vectors are there, as they lie in memory.
-  __device__ RowValues(const uint4 (&raw)[held == 0 ? 1 : held], const T* x, std::int64_t columns)
-      : x_(x), columns_(columns), otherwise_(0) {
-#pragma unroll
-    for (int v = 0; v < vectors; ++v) {
-      vector[v] = unpacked<T>(raw[v]);
-    }
-  }
-
   __device__ std::int64_t columns() const { return columns_; }
   /// The column at which a vector of this thread begins.
   __device__ static std::int64_t place(int v) {
     return (static_cast<std::int64_t>(v) * threads + Team<threads>::rank()) * per_vector;
   }
+  __device__ const Vector<T>& vector_at(int v) const { return vector[v]; }
   __device__ float read(std::int64_t column) const {
     return x_ == nullptr ? otherwise_ : to_float(x_[column]);
   }
@@ -62,6 +54,37 @@ class RowValues {
   float otherwise_;
 };
 
+/// The same for rows that are only read: vectors stay as they lie in memory, where 16-bit elements
+/// take half the registers. Columns past the end are 0, unless all are `otherwise`.
+template <class T, int team, int held>
+class PackedRow {
+ public:
+  static constexpr int threads = team;
+  static constexpr int vectors = held;
+  static constexpr int per_vector = width<T>;
+
+  __device__ PackedRow() = default;
+  __device__ PackedRow(const T* x, std::int64_t columns, float otherwise = 0) : columns_(columns) {
+    Vector<T> all;
+#pragma unroll
+    for (float& value : all.value) {
+      value = x == nullptr ? otherwise : 0;
+    }
+#pragma unroll
+    for (int v = 0; v < vectors; ++v) {
+      raw[v] = x != nullptr && place(v) < columns ? load_raw(x + place(v)) : packed(all);
+    }
+  }
+
+  __device__ std::int64_t columns() const { return columns_; }
+  __device__ static std::int64_t place(int v) { return RowValues<T, team, held>::place(v); }
+  __device__ Vector<T> vector_at(int v) const { return unpacked<T>(raw[v]); }
+  uint4 raw[vectors];
+
+ private:
+  std::int64_t columns_ = 0;
+};
+
 /// Calls f(column, its value in each of the rows) for each column of this thread.
 template <class F, class First, class... More>
 __device__ __forceinline__ void each_column(F f, const First& row, const More&... more) {
@@ -72,7 +95,7 @@ __device__ __forceinline__ void each_column(F f, const First& row, const More&..
       if (at < row.columns()) {
 #pragma unroll
         for (int e = 0; e < First::per_vector; ++e) {
-          f(at + e, row.vector[v].value[e], more.vector[v].value[e]...);
+          f(at + e, row.vector_at(v).value[e], more.vector_at(v).value[e]...);
         }
       }
     }
@@ -102,7 +125,7 @@ __device__ __forceinline__ void store_row(T* y, F f, const First& row, const Mor
         Vector<T> out;
 #pragma unroll
         for (int e = 0; e < First::per_vector; ++e) {
-          out.value[e] = f(at + e, row.vector[v].value[e], more.vector[v].value[e]...);
+          out.value[e] = f(at + e, row.vector_at(v).value[e], more.vector_at(v).value[e]...);
         }
         store(y + at, out);
       }

@@ -21,6 +21,8 @@ void softmax_backward(In y, In dy, Out dx, const ops::SoftmaxArgs& args) {
 
 void norm_forward(In x, In weight, In bias, Out y, Out mean, Out rstd, const ops::NormArgs& args) {
   const bool drops_everything = args.tail.dropout.mask.drops_everything();
+  const std::int64_t rows = rstd->numel();
+  const std::int64_t columns = rows == 0 ? 0 : x->numel() / rows;
   with_storage("norm_forward", x->dtype(), [&]<class T>(T) {
     norm_forward(x->device().index,
                  NormForward<T>{.x = x->raw<T>(),
@@ -29,9 +31,10 @@ void norm_forward(In x, In weight, In bias, Out y, Out mean, Out rstd, const ops
                                 .y = y->raw<T>(),
                                 .mean = raw_or_null<float>(*mean),
                                 .rstd = rstd->raw<float>(),
-                                .rows = rstd->numel(),
-                                .columns = rstd->numel() == 0 ? 0 : x->numel() / rstd->numel(),
-                                .eps = static_cast<float>(args.eps)},
+                                .rows = rows,
+                                .columns = columns,
+                                .eps = static_cast<float>(args.eps),
+                                .over_columns = 1 / static_cast<float>(columns)},
                  drops_everything ? ops::ActivationArgs{} : args.tail);
   });
   if (drops_everything) {
@@ -72,15 +75,16 @@ void norm_backward(In x, In weight, In bias, In mean, In rstd, In dy, Out dx, In
                                   .rows = rows,
                                   .columns = columns,
                                   .rows_of_group = norm_rows_of_group(rows, columns),
-                                  .bias = raw_or_null<T>(*bias)},
+                                  .bias = raw_or_null<T>(*bias),
+                                  .over_columns = 1 / static_cast<float>(columns)},
                   tail);
+    sum_groups(device,
+               GroupSums<T>{raw_or_null<float>(dw_sums), raw_or_null<T>(*dw),
+                            flags.accumulate_weight},
+               GroupSums<T>{raw_or_null<float>(db_sums), raw_or_null<T>(*db),
+                            flags.accumulate_bias},
+               groups, columns);
   });
-  if (dw->defined()) {
-    sum_groups(dw_sums, *dw, flags.accumulate_weight);
-  }
-  if (db->defined()) {
-    sum_groups(db_sums, *db, flags.accumulate_bias);
-  }
 }
 
 void glu_forward(In x, Out y, const ops::ActivationArgs& args) {

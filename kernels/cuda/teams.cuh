@@ -36,6 +36,16 @@ struct Team {
   /// All values combined, known to all threads. `combine` must not care which of two comes first.
   template <class V, class Combine>
   __device__ static V all(V value, Combine combine) {
+    value = all_in_turn(0, value, combine);
+    if constexpr (threads > 32) {
+      __syncthreads();  // the next call writes there again
+    }
+    return value;
+  }
+
+  /// The same with one barrier in place of two, for callers that pass 0 and 1 in turn.
+  template <class V, class Combine>
+  __device__ static V all_in_turn(int turn, V value, Combine combine) {
     if constexpr (threads > 1) {
 #pragma unroll
       for (int mask = 16; mask > 0; mask /= 2) {
@@ -43,16 +53,15 @@ struct Team {
       }
     }
     if constexpr (threads > 32) {
-      __shared__ V of_warp[threads / 32];
+      __shared__ V of_warp[2][threads / 32];
       if (threadIdx.x % 32 == 0) {
-        of_warp[threadIdx.x / 32] = value;
+        of_warp[turn][threadIdx.x / 32] = value;
       }
       __syncthreads();
-      value = of_warp[0];
+      value = of_warp[turn][0];
       for (int warp = 1; warp < threads / 32; ++warp) {
-        value = combine(value, of_warp[warp]);
+        value = combine(value, of_warp[turn][warp]);
       }
-      __syncthreads();  // the next call writes there again
     }
     return value;
   }
@@ -60,6 +69,45 @@ struct Team {
   template <class V>
   __device__ static V sum(V value) {
     return all(value, [](V a, V b) { return a + b; });
+  }
+  template <class V>
+  __device__ static V sum_in_turn(int turn, V value) {
+    return all_in_turn(turn, value, [](V a, V b) { return a + b; });
+  }
+  /// Two sums at once, in turn as well, of a block of so many teams: each half of a warp adds up one
+  /// of them.
+  template <int teams>
+  __device__ static float2 sums_in_turn(int turn, float a, float b) {
+    static_assert(threads > 1);
+    const bool upper = threadIdx.x % 32 >= 16;
+    float mine = upper ? b : a;
+    mine += __shfl_xor_sync(0xffffffffu, upper ? a : b, 16);
+#pragma unroll
+    for (int mask = 8; mask > 0; mask /= 2) {
+      mine += __shfl_xor_sync(0xffffffffu, mine, mask);
+    }
+    if constexpr (threads == 32) {
+      return {__shfl_sync(0xffffffffu, mine, 0), __shfl_sync(0xffffffffu, mine, 16)};
+    } else {
+      constexpr int warps = threads / 32;
+      __shared__ alignas(16) float of_warp[2][teams][2][warps];
+      float(&of_team)[2][warps] = of_warp[turn][index()];
+      if (threadIdx.x % 16 == 0) {
+        of_team[upper ? 1 : 0][rank() / 32] = mine;
+      }
+      if constexpr (teams == 1) {
+        __syncthreads();
+      } else {
+        asm volatile("bar.sync %0, %1;" ::"r"(1 + index()), "n"(threads) : "memory");
+      }
+      float2 sums{0, 0};
+#pragma unroll
+      for (int warp = 0; warp < warps; ++warp) {
+        sums.x += of_team[0][warp];
+        sums.y += of_team[1][warp];
+      }
+      return sums;
+    }
   }
   template <class V>
   __device__ static V smallest(V value) {

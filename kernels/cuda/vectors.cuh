@@ -68,8 +68,9 @@ __device__ Vector<T> load(const T* from) {
   return unpacked<T>(load_raw(from));
 }
 
+/// Rounded to T, as it will lie in memory.
 template <class T>
-__device__ void store(T* to, const Vector<T>& v) {
+__device__ uint4 packed(const Vector<T>& v) {
   std::uint32_t words[4];
 #pragma unroll
   for (int i = 0; i < 4; ++i) {
@@ -83,7 +84,12 @@ __device__ void store(T* to, const Vector<T>& v) {
       words[i] = *reinterpret_cast<const std::uint32_t*>(&pair);
     }
   }
-  *reinterpret_cast<uint4*>(to) = make_uint4(words[0], words[1], words[2], words[3]);
+  return make_uint4(words[0], words[1], words[2], words[3]);
+}
+
+template <class T>
+__device__ void store(T* to, const Vector<T>& v) {
+  *reinterpret_cast<uint4*>(to) = packed(v);
 }
 
 }  // namespace sinter::cuda

@@ -23,8 +23,8 @@ struct Rows : LabelledRows<T> {
 // The loss of one row, known to its whole team. With log-probabilities l, probabilities p, label t,
 // class weights w and smoothing s over C classes: loss = (1 - s) w_t (-l_t) + s / C * sum_c w_c
 // (-l_c), as torch defines it.
-template <class T, int threads>
-__device__ float loss_of_row(const Rows<T>& rows, const RowValues<T, threads, 0>& x,
+template <class T, int threads, int vectors>
+__device__ float loss_of_row(const Rows<T>& rows, const RowValues<T, threads, vectors>& x,
                              std::int64_t label, float scale, T* grad) {
   using Group = Team<threads>;
   const float most = largest(x, 1);
@@ -52,16 +52,14 @@ __device__ float loss_of_row(const Rows<T>& rows, const RowValues<T, threads, 0>
   }
   if (grad != nullptr) {
     const RowSlope slope(rest, others, weights, sharp, rows.smooth, scale);
-    each_column(
+    store_row(
+        grad,
         [&](std::int64_t j, float value) {
           const float weight = rows.smooth == 0 ? 0.0f : rows.weight(j);
-          grad[j] = from_float<T>(slope.beside(exp_below<T>(value, most), weight));
+          const float e = exp_below<T>(value, most);
+          return j == label ? slope.at_label(e, weight) : slope.beside(e, weight);
         },
         x);
-    if (label % threads == Group::rank()) {  // by the thread that has just written there
-      const float weight = rows.smooth == 0 ? 0.0f : rows.weight(label);
-      grad[label] = from_float<T>(slope.at_label(exp_below<T>(of_label, most), weight));
-    }
   }
   return loss;
 }
@@ -85,7 +83,7 @@ __device__ double scale_of_rows(const Rows<T>& rows) {
   return total == 0 ? 0.0 : 1 / total;  // with nothing to average over, loss and gradient are 0
 }
 
-template <class T, int threads>
+template <class T, int threads, int vectors>
 __global__ void __launch_bounds__(row_block<threads>) cross_entropy_kernel(const Rows<T> rows) {
   using Group = Team<threads>;
   constexpr int block = row_block<threads>;
@@ -102,14 +100,14 @@ __global__ void __launch_bounds__(row_block<threads>) cross_entropy_kernel(const
   for (std::int64_t k = 0; k < rows.rows_of_team && k < room; ++k) {
     const std::int64_t row = begin + k;
     const std::int64_t label = rows.labels[row];
-    const RowValues<T, threads, 0> logits(call.logits + row * call.classes, call.classes);
+    const RowValues<T, threads, vectors> logits(call.logits + row * call.classes, call.classes);
     T* const grad = call.grad == nullptr ? nullptr : call.grad + row * call.classes;
     const bool is_bad = rows.is_bad(label);
     float loss = 0;
     if (label != call.ignore_index && !is_bad) {
       loss = loss_of_row(rows, logits, label, static_cast<float>(scale), grad);
     } else if (grad != nullptr) {
-      each_column([&](std::int64_t j, float) { grad[j] = from_float<T>(0.0f); }, logits);
+      store_row(grad, [](std::int64_t, float) { return 0.0f; }, logits);
     }
     if (is_bad) {
       bad = bad == no_position ? row : bad;
@@ -171,7 +169,8 @@ void cross_entropy(int device, const CrossEntropy<T>& call) {
     run_sum(device, count, WeightOfRow<T>{rows}, Keep{total.raw<double>()});
     rows.total_weight = total.raw<double>();
   }
-  with_team(call.classes, [&]<int threads>(std::integral_constant<int, threads>) {
+  const bool on_vectors = rows_on_vectors_of<T>(call.classes, call.logits, call.grad);
+  with_row_values<T>(call.classes, on_vectors, [&]<int threads, int vectors>() {
     constexpr std::int64_t teams = row_block<threads> / threads;
     constexpr std::int64_t most_blocks = 2048;
     rows.rows_of_team = (count + teams * most_blocks - 1) / (teams * most_blocks);
@@ -180,7 +179,7 @@ void cross_entropy(int device, const CrossEntropy<T>& call) {
     const std::int64_t blocks = count == 0 ? 1 : (count + of_block - 1) / of_block;
     const Tensor partial = Tensor::empty({blocks}, DType::float64, Device::cuda(device));
     rows.partial = partial.raw<double>();
-    cross_entropy_kernel<T, threads>
+    cross_entropy_kernel<T, threads, vectors>
         <<<static_cast<unsigned>(blocks), row_block<threads>, 0, use(device)>>>(rows);
     check(cudaGetLastError(), "cross_entropy_kernel");
   });

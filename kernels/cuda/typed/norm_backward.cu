@@ -1,6 +1,6 @@
-// Gradients of layer and RMS normalisation, and of what stands behind them. Each team has some
+// Gradients of layer and RMS normalisation, and of what stands behind them. Each block has some
 // rows, so that it adds up the gradients of weight and bias on the way; another kernel adds up the
-// teams.
+// blocks.
 #include <cuda_pipeline_primitives.h>
 
 #include <sinter/kernels/cuda/norm.cuh>
@@ -9,108 +9,98 @@
 namespace sinter::cuda {
 namespace {
 
-// Two sums that a team finds out at once.
-struct Two {
-  float a, b;
-};
-__device__ Two operator+(const Two& x, const Two& y) { return {x.a + y.a, x.b + y.b}; }
-__device__ Two from_lane_xor(const Two& sums, int mask) {
-  return {__shfl_xor_sync(0xffffffffu, sums.a, mask), __shfl_xor_sync(0xffffffffu, sums.b, mask)};
-}
-
-// The slopes of the activation at z, in its place.
-template <class T>
-struct SlopesAt {
-  const Tail& tail;
-  float (&value)[width<T>];
-
-  template <class A>
-  __device__ __forceinline__ void operator()() const {
-    const A act = Parameters<A>(tail.act.value).activation();
-#pragma unroll
-    for (float& z : value) {
-      z = slope_at(act, Number<T>(z), act.forward(Number<T>(z)));
-    }
-  }
-};
+// How many teams work side by side in a block, each on every so-manieth of its rows. Two large ones
+// share a multiprocessor where a thread's part of a row leaves registers for both: as one block,
+// they have one sum for each column.
+template <class T, int threads, int vectors>
+inline constexpr int teams_of_block = threads == 32                  ? row_block<32> / 32
+                                      : vectors * width<T> <= 16 ? 2
+                                                                   : 1;
+template <class T, int threads, int vectors>
+inline constexpr int norm_block = threads * teams_of_block<T, threads, vectors>;
 
 // Rows of x and dy on their way through shared memory while others are worked on, one or two ahead:
 // a team that waits for its row has nothing else to do. Each thread copies what it will read, so
 // there is nobody to wait for. Rows that are too long for it are loaded when their turn comes. What
 // stands behind the norm turns dy to dz, rounded to T, where it lies.
-template <class T, int threads, int vectors, bool has_tail>
+template <class T, int threads, int vectors>
+struct Ring {
+  static constexpr int block = norm_block<T, threads, vectors>;
+  static constexpr int bytes_of_row = 2 * vectors * block * 16;
+  static constexpr int most_bytes = 64 << 10;
+  static constexpr int ahead = 2 * bytes_of_row <= most_bytes ? 2
+                               : bytes_of_row <= most_bytes   ? 1
+                                                              : 0;
+  template <class Tail>
+  static constexpr int bytes = ahead > 0        ? ahead * bytes_of_row
+                               : has_tail<Tail> ? bytes_of_row / 2
+                                                : 0;
+};
+
+template <class T, int threads, int vectors, class Tail>
 class RowsAhead {
  public:
-  using Values = RowValues<T, threads, vectors>;
+  using Row = PackedRow<T, threads, vectors>;
 
-  __device__ RowsAhead(const NormTask<NormBackward<T>, has_tail>& call, std::int64_t begin,
-                       std::int64_t end)
-      : call_(call), end_(end) {
-    for (int k = 0; k < ahead; ++k) {
-      ask(begin + k, k);
-    }
-  }
-  /// Calls use(x, dz) with the values of a row. Rows come one after the other.
-  template <class Use>
-  __device__ void with(std::int64_t row, Use use) {
-    const T* const x = call_.x + row * call_.columns;
-    const T* const dy = call_.dy + row * call_.columns;
-    if constexpr (ahead == 0 && !has_tail) {
-      use(Values(x, call_.columns), Values(dy, call_.columns));
-    } else if constexpr (ahead == 0) {
-      // Room for dz alone; the loop finds x in a cache.
-      const Values of_row(x, call_.columns);
+  __device__ RowsAhead(const NormTask<NormBackward<T>, Tail>& call, uint4* ring,
+                       std::int64_t first, std::int64_t step, std::int64_t end)
+      : call_(call), ring_(ring), step_(step), end_(end) {
+    for (int slot = 0; slot < ahead; ++slot) {
 #pragma unroll
       for (int v = 0; v < vectors; ++v) {
-        if (Values::place(v) < call_.columns) {
-          *place(0, v) = load_raw(dy + Values::place(v));
+        if (Row::place(v) >= call.columns) {  // nobody copies anything there
+          *place(slot, v) = *place(slot, vectors + v) = make_uint4(0, 0, 0, 0);
         }
       }
-      go_back_through_tail(
-          row, [&](int v) { return load(x + Values::place(v)); }, 0);
-      uint4 of_dz[vectors];
+      ask(first + slot * step, slot);
+    }
+  }
+  /// The vectors of a row, 0 past its end. Rows come one after the other, a step apart.
+  __device__ void take(std::int64_t row, float mean, float rstd, Row& x, Row& dz) {
+    if constexpr (ahead == 0) {
+      const T* const of_x = call_.x + row * call_.columns;
+      x = Row(of_x, call_.columns);
+      dz = Row(call_.dy + row * call_.columns, call_.columns);
+      if constexpr (has_tail<Tail>) {  // room for dz alone; the loop finds x in a cache
 #pragma unroll
-      for (int v = 0; v < vectors; ++v) {
-        of_dz[v] = *place(0, v);
+        for (int v = 0; v < vectors; ++v) {
+          *place(0, v) = dz.raw[v];
+        }
+        go_back_through_tail(
+            row, mean, rstd, [&](int v) { return load(of_x + Row::place(v)); }, 0);
+#pragma unroll
+        for (int v = 0; v < vectors; ++v) {
+          dz.raw[v] = *place(0, v);
+        }
       }
-      use(of_row, Values(of_dz, dy, call_.columns));
     } else {
       __pipeline_wait_prior(ahead - 1);
-      if constexpr (has_tail) {
+      if constexpr (has_tail<Tail>) {
         go_back_through_tail(
-            row, [&](int v) { return unpacked<T>(*place(slot_, v)); }, vectors);
+            row, mean, rstd, [&](int v) { return unpacked<T>(*place(slot_, v)); }, vectors);
       }
-      uint4 of_x[vectors], of_dy[vectors];
 #pragma unroll
       for (int v = 0; v < vectors; ++v) {
-        of_x[v] = *place(slot_, v);
-        of_dy[v] = *place(slot_, vectors + v);
+        x.raw[v] = *place(slot_, v);
+        dz.raw[v] = *place(slot_, vectors + v);
       }
-      ask(row + ahead, slot_);
+      ask(row + ahead * step_, slot_);
       slot_ = slot_ + 1 == ahead ? 0 : slot_ + 1;
-      use(Values(of_x, x, call_.columns), Values(of_dy, dy, call_.columns));
     }
   }
 
  private:
-  static constexpr int block = row_block<threads>;
-  static constexpr int bytes_of_row = 2 * vectors * block * 16;
-  static constexpr int most_bytes = 32 << 10;
-  static constexpr int ahead = vectors == 0                     ? 0
-                               : 2 * bytes_of_row <= most_bytes ? 2
-                               : bytes_of_row <= most_bytes     ? 1
-                                                                : 0;
+  static constexpr int block = Ring<T, threads, vectors>::block;
+  static constexpr int ahead = Ring<T, threads, vectors>::ahead;
 
-  static __device__ uint4* place(int slot, int vector) {
-    constexpr int rows = ahead > 0 ? 2 * ahead : has_tail ? 1 : 0;
-    __shared__ uint4 ring[rows == 0 ? 1 : rows * vectors * block];
-    return &ring[(slot * 2 * vectors + vector) * block + static_cast<int>(threadIdx.x)];
+  __device__ uint4* place(int slot, int vector) const {
+    return ring_ + (slot * 2 * vectors + vector) * block + threadIdx.x;
   }
   __device__ void ask(std::int64_t row, int slot) {
     if (row < end_) {
 #pragma unroll
       for (int v = 0; v < vectors; ++v) {
-        const std::int64_t column = Values::place(v);
+        const std::int64_t column = Row::place(v);
         if (column < call_.columns) {
           __pipeline_memcpy_async(place(slot, v), call_.x + row * call_.columns + column, 16);
           __pipeline_memcpy_async(place(slot, vectors + v), call_.dy + row * call_.columns + column,
@@ -121,102 +111,213 @@ class RowsAhead {
     __pipeline_commit();  // an empty one too, so that they can be counted
   }
 
-  // From dy to dz, which lie from place `first` on.
+  // Vectors of a row from dy to dz, where they lie, by the activation's type.
   template <class X>
-  __device__ void go_back_through_tail(std::int64_t row, X x, int first) {
-    const float mean = call_.mean == nullptr ? 0 : call_.mean[row], rstd = call_.rstd[row];
+  struct GoBack {
+    const NormTask<NormBackward<T>, Tail>& call;
+    float mean, rstd;
+    const X& x;
+    uint4* dz;  // of the first vector; the next is so many further on as the block has threads
+    std::uint32_t kept;
+
+    template <class A>
+    __device__ __forceinline__ void operator()() const {
+      const A act = Parameters<A>(call.tail.act.value).activation();
+      std::uint32_t left = kept;
 #pragma unroll 1
-    for (int v = 0; v < vectors && Values::place(v) < call_.columns; ++v) {
-      uint4* const here = place(slot_, first + v);
-      Vector<T> slope = z_of(call_, Values::place(v), x(v), mean, rstd);
-      Vector<T> grad = unpacked<T>(*here);
-      go_back(call_.tail, row * call_.columns + Values::place(v),
-              SlopesAt<T>{call_.tail, slope.value}, slope.value, grad.value);
-      store(reinterpret_cast<T*>(here), grad);
+      for (int v = 0; v < vectors && Row::place(v) < call.columns; ++v) {
+        const Vector<T> z = z_of(call, Row::place(v), x(v), mean, rstd);
+        Vector<T> grad = unpacked<T>(dz[v * block]);
+#pragma unroll
+        for (int e = 0; e < width<T>; ++e) {
+          const Number<T> in(z.value[e]);
+          const float slope = slope_at(act, in, act.forward(in));
+          const bool flows = (left >> e & 1) != 0 && slope != 0;
+          grad.value[e] = flows ? grad.value[e] * call.tail.scale * slope : 0.0f;
+        }
+        dz[v * block] = packed(grad);
+        left >>= width<T>;
+      }
     }
+  };
+  template <class X>
+  __device__ void go_back_through_tail(std::int64_t row, float mean, float rstd, const X& x,
+                                       int first) {
+    static_assert(vectors * width<T> <= 32);
+    const std::uint32_t kept =
+        kept_of_row<T, threads, vectors>(call_.tail.mask, row * call_.columns, 0);
+    tile::with_chosen(call_.tail.act,
+                      GoBack<X>{call_, mean, rstd, x, place(slot_, first), kept});
   }
 
-  const NormTask<NormBackward<T>, has_tail>& call_;
-  std::int64_t end_;
+  const NormTask<NormBackward<T>, Tail>& call_;
+  uint4* ring_;
+  std::int64_t step_, end_;
   int slot_ = 0;
 };
 
-// Two blocks a multiprocessor where a thread's part of a row is small enough.
-template <class T, int threads, int vectors>
-inline constexpr int least_blocks = threads == 256 && vectors* width<T> <= 16 ? 2 : 1;
+// dx of a row, from n = (x - mean) rstd and g = dz w: rstd (g - mean of g - n * mean of g n).
+struct RowGradient {
+  float rstd, of_g, of_n;
 
-template <class T, int threads, int vectors, bool has_tail>
-__global__ void __launch_bounds__(row_block<threads>, least_blocks<T, threads, vectors>)
-    norm_backward_kernel(const NormTask<NormBackward<T>, has_tail> call) {
-  using Group = Team<threads>;
-  using Values = RowValues<T, threads, vectors>;
-  constexpr bool sums_columns = vectors > 0;
-  const std::int64_t team = my_team<threads>();
-  const std::int64_t begin = team * call.rows_of_group;
-  const std::int64_t end = min(call.rows, begin + call.rows_of_group);
-  const float count = static_cast<float>(call.columns);
-  constexpr int held = sums_columns ? vectors : 1;
-  float dw[held][width<T>] = {}, db[held][width<T>] = {};
-  const Values weight(call.weight, call.columns, 1);
-  RowsAhead<T, threads, vectors, has_tail> rows(call, begin, end);
-  const auto work_on = [&](std::int64_t row, const Values& x, const Values& dy) {
-    const float mean = call.mean == nullptr ? 0 : call.mean[row];
-    const float rstd = call.rstd[row];
-    Two sums{0, 0};  // of g, of g n
-    each_column(
-        [&](std::int64_t, float value, float grad, float w) {
-          const float g = grad * w;
-          sums.a += g;
-          sums.b += g * ((value - mean) * rstd);
-        },
-        x, dy, weight);
-    sums = Group::sum(sums);
-    const float of_g = call.mean == nullptr ? 0 : sums.a / count, of_g_n = sums.b / count;
-    if (call.dx != nullptr) {
-      store_row(
-          call.dx + row * call.columns,
-          [&](std::int64_t, float value, float grad, float w) {
-            const float n = (value - mean) * rstd;
-            return rstd * (grad * w - of_g - n * of_g_n);
-          },
-          x, dy, weight);
+  __device__ RowGradient(float2 sums, float rstd, float over_columns, bool is_centred)
+      : rstd(rstd),
+        of_g(is_centred ? sums.x * over_columns * rstd : 0.0f),
+        of_n(sums.y * over_columns * rstd) {}
+  __device__ float at(float n, float g) const { return fmaf(-n, of_n, fmaf(g, rstd, -of_g)); }
+};
+
+template <class T>
+__device__ float2 mean_and_rstd(const NormBackward<T>& call, std::int64_t row) {
+  return {call.mean == nullptr ? 0.0f : call.mean[row], call.rstd[row]};
+}
+
+// The sums of a block's teams for their columns, one after the other, into the first one's. `room`
+// holds a thread's vectors for all teams but that.
+template <class T, int threads, int teams, int vectors>
+__device__ void add_up_teams(float (&sums)[vectors][width<T>], float* room) {
+  const int team = Team<threads>::index(), rank = Team<threads>::rank();
+  const auto place = [&](int of_team, int v, int e) {
+    return reinterpret_cast<float4*>(room) +
+           (((of_team - 1) * vectors + v) * (width<T> / 4) + e / 4) * threads + rank;
+  };
+  __syncthreads();  // until others are done with what lay there
+  if (team > 0) {
+#pragma unroll
+    for (int v = 0; v < vectors; ++v) {
+#pragma unroll
+      for (int e = 0; e < width<T>; e += 4) {
+        *place(team, v, e) =
+            make_float4(sums[v][e], sums[v][e + 1], sums[v][e + 2], sums[v][e + 3]);
+      }
     }
-    if constexpr (sums_columns) {
+  }
+  __syncthreads();
+  if (team == 0) {
+#pragma unroll
+    for (int other = 1; other < teams; ++other) {
 #pragma unroll
       for (int v = 0; v < vectors; ++v) {
 #pragma unroll
-        for (int e = 0; e < width<T>; ++e) {
-          const float grad = dy.vector[v].value[e];
-          dw[v][e] += grad * ((x.vector[v].value[e] - mean) * rstd);
-          db[v][e] += grad;
+        for (int e = 0; e < width<T>; e += 4) {
+          const float4 theirs = *place(other, v, e);
+          sums[v][e] += theirs.x;
+          sums[v][e + 1] += theirs.y;
+          sums[v][e + 2] += theirs.z;
+          sums[v][e + 3] += theirs.w;
+        }
+      }
+    }
+  }
+}
+
+template <class T, int threads, int vectors, class Tail>
+__global__ void __launch_bounds__(norm_block<T, threads, vectors>)
+    norm_backward_kernel(const NormTask<NormBackward<T>, Tail> call) {
+  using Row = PackedRow<T, threads, vectors>;
+  constexpr int teams = teams_of_block<T, threads, vectors>;
+  extern __shared__ uint4 ring[];
+  const std::int64_t begin = blockIdx.x * call.rows_of_group;
+  const std::int64_t end = min(call.rows, begin + call.rows_of_group);
+  const std::int64_t first = begin + Team<threads>::index();
+  float dw[vectors][width<T>] = {}, db[vectors][width<T>] = {};
+  RowsAhead<T, threads, vectors, Tail> rows(call, ring, first, teams, end);
+  const Row weight(call.weight, call.columns, 1);
+  float2 next = first < end ? mean_and_rstd(call, first) : float2{};
+  int turn = 0;
+#pragma unroll 1
+  for (std::int64_t row = first; row < end; row += teams, turn ^= 1) {
+    const float mean = next.x, rstd = next.y;
+    if (row + teams < end) {
+      next = mean_and_rstd(call, row + teams);
+    }
+    Row of_x, of_dz;
+    rows.take(row, mean, rstd, of_x, of_dz);
+    float n[vectors][width<T>], g[vectors][width<T>];
+    float sum_g = 0, sum_g_n = 0;
+#pragma unroll
+    for (int v = 0; v < vectors; ++v) {
+      const Vector<T> x = of_x.vector_at(v), dz = of_dz.vector_at(v), w = weight.vector_at(v);
+#pragma unroll
+      for (int e = 0; e < width<T>; ++e) {
+        n[v][e] = (x.value[e] - mean) * rstd;
+        g[v][e] = dz.value[e] * w.value[e];
+        sum_g += g[v][e];
+        sum_g_n = fmaf(g[v][e], n[v][e], sum_g_n);
+        dw[v][e] = fmaf(dz.value[e], n[v][e], dw[v][e]);
+        db[v][e] += dz.value[e];
+      }
+    }
+    const float2 sums = Team<threads>::template sums_in_turn<teams>(turn, sum_g, sum_g_n);
+    if (call.dx == nullptr) {
+      continue;
+    }
+    const RowGradient gradient(sums, rstd, call.over_columns, call.mean != nullptr);
+#pragma unroll
+    for (int v = 0; v < vectors; ++v) {
+      Vector<T> dx;
+#pragma unroll
+      for (int e = 0; e < width<T>; ++e) {
+        dx.value[e] = gradient.at(n[v][e], g[v][e]);
+      }
+      if (Row::place(v) < call.columns) {
+        store(call.dx + row * call.columns + Row::place(v), dx);
+      }
+    }
+  }
+  const auto put = [&](float* sums, float(&of_thread)[vectors][width<T>]) {
+    if (sums == nullptr) {
+      return;
+    }
+    if constexpr (teams > 1) {
+      constexpr int room = (teams - 1) * threads * vectors * width<T> * int{sizeof(float)};
+      static_assert(room <= Ring<T, threads, vectors>::template bytes<Tail>);
+      add_up_teams<T, threads, teams>(of_thread, reinterpret_cast<float*>(ring));
+    }
+#pragma unroll
+    for (int v = 0; v < vectors; ++v) {
+      if (Team<threads>::index() == 0 && Row::place(v) < call.columns) {
+        float* const to = sums + blockIdx.x * call.columns + Row::place(v);
+#pragma unroll
+        for (int e = 0; e < width<T>; e += 4) {  // one by one they would be as many writes
+          const float* const from = of_thread[v] + e;
+          *reinterpret_cast<float4*>(to + e) = make_float4(from[0], from[1], from[2], from[3]);
         }
       }
     }
   };
-  for (std::int64_t row = begin; row < end; ++row) {
-    rows.with(row, [&](const Values& x, const Values& dy) { work_on(row, x, dy); });
+  put(call.dw, dw);
+  put(call.db, db);
+}
+
+// dx of a row that lies on no vectors or is too long for a team.
+template <class T, int threads>
+__global__ void __launch_bounds__(row_block<threads>)
+    norm_long_rows_kernel(const NormBackward<T> call) {
+  using Row = RowValues<T, threads, 0>;
+  const std::int64_t row = my_team<threads>();
+  if (row >= call.rows) {
+    return;
   }
-  if constexpr (sums_columns) {
-    if (begin >= end) {
-      return;
-    }
-    const auto put = [&](float* sums, const float(&of_thread)[held][width<T>]) {
-      if (sums == nullptr) {
-        return;
-      }
-#pragma unroll
-      for (int v = 0; v < vectors; ++v) {
-        if (Values::place(v) < call.columns) {
-#pragma unroll
-          for (int e = 0; e < width<T>; ++e) {
-            sums[team * call.columns + Values::place(v) + e] = of_thread[v][e];
-          }
-        }
-      }
-    };
-    put(call.dw, dw);
-    put(call.db, db);
-  }
+  const auto [mean, rstd] = mean_and_rstd(call, row);
+  const Row x(call.x + row * call.columns, call.columns);
+  const Row dz(call.dy + row * call.columns, call.columns);
+  const Row weight(call.weight, call.columns, 1);
+  float sum_g = 0, sum_g_n = 0;
+  each_column(
+      [&](std::int64_t, float value, float grad, float w) {
+        sum_g += grad * w;
+        sum_g_n += grad * w * ((value - mean) * rstd);
+      },
+      x, dz, weight);
+  const RowGradient gradient(Team<threads>::template sums_in_turn<1>(0, sum_g, sum_g_n), rstd,
+                             call.over_columns, call.mean != nullptr);
+  store_row(
+      call.dx + row * call.columns,
+      [&](std::int64_t, float value, float grad, float w) {
+        return gradient.at((value - mean) * rstd, grad * w);
+      },
+      x, dz, weight);
 }
 
 // The sums of columns where no team could hold them: a thread for each column and group of rows.
@@ -278,23 +379,28 @@ Tensor gradient_of_z(int device, const NormBackward<T>& call, const ops::Activat
   return dz;
 }
 
-template <bool has_tail, class T>
-void run_backward(int device, const NormBackward<T>& call, bool on_vectors,
-                  const ops::ActivationArgs& tail) {
+template <class Tail, class T>
+void run_backward(int device, const NormBackward<T>& call, bool on_vectors, const Tail& tail) {
   const std::int64_t groups = norm_groups(call.rows, call.columns);
   const bool sums_wanted = call.dw != nullptr || call.db != nullptr;
   with_row_values<T>(call.columns, on_vectors, [&]<int threads, int vectors>() {
-    if constexpr (vectors > 0 || !has_tail) {
-      if (vectors > 0 || call.dx != nullptr) {
-        NormBackward<T> of_teams = call;
-        of_teams.rows_of_group = vectors > 0 && sums_wanted ? call.rows_of_group : 1;
-        const std::int64_t teams = of_teams.rows_of_group == 1 ? call.rows : groups;
-        norm_backward_kernel<T, threads, vectors, has_tail>
-            <<<blocks_of_teams<threads>(teams), row_block<threads>, 0, use(device)>>>(
-                norm_task<has_tail>(of_teams, tail));
-        check(cudaGetLastError(), "norm_backward_kernel");
+    if constexpr (vectors > 0) {
+      const auto kernel = norm_backward_kernel<T, threads, vectors, Tail>;
+      constexpr int bytes = Ring<T, threads, vectors>::template bytes<Tail>;
+      if constexpr (bytes > 48 << 10) {
+        check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes),
+              "cudaFuncSetAttribute");
       }
-      if (vectors == 0 && sums_wanted) {
+      kernel<<<static_cast<unsigned>(groups), norm_block<T, threads, vectors>, bytes,
+               use(device)>>>({call, tail});
+      check(cudaGetLastError(), "norm_backward_kernel");
+    } else if constexpr (!has_tail<Tail>) {
+      if (call.dx != nullptr) {
+        norm_long_rows_kernel<T, threads>
+            <<<blocks_of_teams<threads>(call.rows), row_block<threads>, 0, use(device)>>>(call);
+        check(cudaGetLastError(), "norm_long_rows_kernel");
+      }
+      if (sums_wanted) {
         constexpr unsigned block = 128;
         const dim3 grid(static_cast<unsigned>((call.columns + block - 1) / block),
                         static_cast<unsigned>(groups));
@@ -314,16 +420,17 @@ void norm_backward(int device, const NormBackward<T>& call, const ops::Activatio
   }
   const bool on_vectors =
       rows_on_vectors_of<T>(call.columns, call.x, call.dy, call.dx, call.weight);
-  if (is_identity(tail)) {
-    run_backward<false>(device, call, on_vectors, tail);
-  } else if (rows_on_vectors_of<T>(call.columns, call.bias) && on_vectors &&
-             fits_team<T>(call.columns)) {
-    run_backward<true>(device, call, on_vectors, tail);
-  } else {
+  const bool fits = rows_on_vectors_of<T>(call.columns, call.bias) && on_vectors &&
+                    fits_team<T>(call.columns);
+  const bool is_one_pass =
+      (is_identity(tail) || fits) &&
+      with_norm_tail(tail, call.rows * call.columns, call.columns,
+                     [&](const auto& behind) { run_backward(device, call, on_vectors, behind); });
+  if (!is_one_pass) {
     const Tensor dz = gradient_of_z(device, call, tail);
     NormBackward<T> bare = call;
     bare.dy = dz.raw<T>();
-    run_backward<false>(device, bare, on_vectors, tail);
+    run_backward(device, bare, on_vectors, Bare{});
   }
 }
 

@@ -8,8 +8,8 @@ namespace {
 
 constexpr int block_columns = 32;
 constexpr int block_rows = 8;
-// Of groups there are a few hundred: a wide block reads its columns of all of them at once.
-constexpr int block_groups = 32;
+// Of groups there are a few hundred: a wide block reads its columns of most of them at once.
+constexpr int block_groups = 16;
 
 // The sum of rows top to bottom - 1 of a column, of 32 in a block of `high` threads for each:
 // thread (j, k) rows k, k + high, ... in turn, then thread (j, 0), which alone knows the result,
@@ -18,11 +18,20 @@ template <int high, class T>
 __device__ float sum_down(const T* x, std::int64_t top, std::int64_t bottom, std::int64_t columns,
                           std::int64_t column) {
   __shared__ float sums[high][block_columns];
+  constexpr int at_once = 8;  // loads that do not wait for each other
   float sum = 0;
   if (column < columns) {
-#pragma unroll 8  // loads that do not wait for each other
-    for (std::int64_t row = top + threadIdx.y; row < bottom; row += high) {
-      sum += to_float(x[row * columns + column]);
+    for (std::int64_t first = top + threadIdx.y; first < bottom; first += at_once * high) {
+      float value[at_once];
+#pragma unroll
+      for (int i = 0; i < at_once; ++i) {
+        const std::int64_t row = first + i * high;
+        value[i] = row < bottom ? to_float(x[row * columns + column]) : 0.0f;
+      }
+#pragma unroll
+      for (const float v : value) {
+        sum += v;
+      }
     }
   }
   sums[threadIdx.y][threadIdx.x] = sum;
@@ -53,12 +62,15 @@ __global__ void sum_rows_kernel(const T* x, std::int64_t rows, std::int64_t colu
 
 template <class T>
 __global__ void __launch_bounds__(block_columns* block_groups)
-    sum_groups_kernel(const float* partial, std::int64_t groups, std::int64_t columns, T* y,
-                      bool accumulate) {
+    sum_groups_kernel(const GroupSums<T> a, const GroupSums<T> b, std::int64_t groups,
+                      std::int64_t columns) {
+  const bool is_first = blockIdx.y == 0;
   const std::int64_t column = my_column();
-  const float sum = sum_down<block_groups>(partial, 0, groups, columns, column);
+  const float sum =
+      sum_down<block_groups>(is_first ? a.partial : b.partial, 0, groups, columns, column);
   if (threadIdx.y == 0 && column < columns) {
-    y[column] = from_float<T>(accumulate ? to_float(y[column]) + sum : sum);
+    T& y = (is_first ? a.y : b.y)[column];
+    y = from_float<T>((is_first ? a.accumulate : b.accumulate) ? to_float(y) + sum : sum);
   }
 }
 
@@ -85,18 +97,21 @@ void sum_rows(int device, const T* x, std::int64_t rows, std::int64_t columns, f
 }
 
 template <class T>
-void sum_groups(int device, const float* partial, std::int64_t groups, std::int64_t columns, T* y,
-                bool accumulate) {
-  if (columns == 0) {
+void sum_groups(int device, const GroupSums<T>& a, const GroupSums<T>& b, std::int64_t groups,
+                std::int64_t columns) {
+  const bool is_one = a.y == nullptr || b.y == nullptr;
+  const GroupSums<T>& first = a.y == nullptr ? b : a;
+  if (columns == 0 || first.y == nullptr) {
     return;
   }
-  const auto blocks = static_cast<unsigned>((columns + block_columns - 1) / block_columns);
-  sum_groups_kernel<<<blocks, dim3(block_columns, block_groups), 0, use(device)>>>(
-      partial, groups, columns, y, accumulate);
+  const auto across = static_cast<unsigned>((columns + block_columns - 1) / block_columns);
+  sum_groups_kernel<<<dim3(across, is_one ? 1 : 2), dim3(block_columns, block_groups), 0,
+                      use(device)>>>(first, b, groups, columns);
   check(cudaGetLastError(), "sum_groups_kernel");
 }
 
 template void sum_rows(int, const SINTER_STORAGE*, std::int64_t, std::int64_t, float*);
-template void sum_groups(int, const float*, std::int64_t, std::int64_t, SINTER_STORAGE*, bool);
+template void sum_groups(int, const GroupSums<SINTER_STORAGE>&, const GroupSums<SINTER_STORAGE>&,
+                         std::int64_t, std::int64_t);
 
 }  // namespace sinter::cuda
