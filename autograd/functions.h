@@ -107,7 +107,9 @@ Tensor flatten(const Tensor& x, int start_dim = 1);
 
 /// e^x divided by its sum over the last dimension, without overflow; `dim` may only name that one.
 /// To train a classifier take cross_entropy of logits, which is exact where this has rounded to 0.
-Tensor softmax(const Tensor& x, int dim = -1);
+/// Dropout behind it is done in the same pass; backward then computes the softmax again from x.
+/// Throws Error for a p outside [0, 1] and a missing generator.
+Tensor softmax(const Tensor& x, int dim = -1, const DropoutOptions& dropout = {});
 /// log(softmax(x)), exact where softmax would round to 0 or 1.
 Tensor log_softmax(const Tensor& x, int dim = -1);
 /// softmax(-x)

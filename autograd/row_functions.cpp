@@ -11,17 +11,19 @@
 namespace sinter {
 namespace {
 
-Tensor softmax_of(const char* who, const Tensor& input, int dim, const ops::SoftmaxArgs& args) {
+Tensor softmax_of(const char* who, const Tensor& input, int dim, ops::SoftmaxArgs args,
+                  const DropoutOptions& dropout = {}) {
   check_floating(who, input);
   const Tensor x = in_float32(input);
   check(x.rank() >= 1, who, ": expected a tensor [..., classes], got a scalar");
   check(dim == -1 || dim == x.rank() - 1, who,
         ": only the last dimension can be gone over; dim is ", dim, " for ", x.shape());
   Recording recording(who, {x});
+  args.dropout = draw_mask(who, dropout);
   Tensor y = Tensor::empty(x.shape(), x.dtype(), x.device());
   ops::softmax(x, y, args);
   if (recording) {
-    recording.finish(y, [kept = Saved(y), args](Backward& b) {
+    recording.finish(y, [kept = Saved(args.drops() ? x : y), args](Backward& b) {
       Tensor dx = b.over_grad();
       ops::softmax_backward(b.saved(kept), b.grad(), dx, args);
       b.give(0, dx);
@@ -87,7 +89,9 @@ void check_norm_options(const char* who, const Shape& normalized_shape, double e
   check(std::isfinite(eps) && eps >= 0, who, ": eps must be finite and at least 0, got ", eps);
 }
 
-Tensor softmax(const Tensor& x, int dim) { return softmax_of("softmax", x, dim, {}); }
+Tensor softmax(const Tensor& x, int dim, const DropoutOptions& dropout) {
+  return softmax_of("softmax", x, dim, {}, dropout);
+}
 
 Tensor log_softmax(const Tensor& x, int dim) {
   return softmax_of("log_softmax", x, dim, {.log = true});

@@ -185,9 +185,15 @@ extern const Op<In, In, In, Out, Out, const PointwiseLossArgs&> pointwise_loss;
 struct SoftmaxArgs {
   bool log = false;      ///< its logarithm
   bool negated = false;  ///< of -x: softmin
+  /// Behind it, in the same pass; not behind a logarithm.
+  DropoutArgs dropout = {};
+
+  bool drops() const { return !dropout.mask.is_identity(); }
 };
+/// y = dropout(softmax(x)).
 extern const Op<In, Out, const SoftmaxArgs&> softmax;
-/// dx of y = softmax(x) and dy.
+/// dx of dy and y; or, with dropout, which y does not come back from, of dy and x, from which the
+/// softmax is computed again.
 extern const Op<In, In, Out, const SoftmaxArgs&> softmax_backward;
 
 /// A norm, and what stands behind it in the same pass.

@@ -167,6 +167,14 @@ void add_plain(const LayerCall& call, Sequential& model) {
   model.add(Layer{});
 }
 
+void add_softmax(const LayerCall& call, Sequential& model) {
+  Taker taker(call, "softmax takes drop_p=X");
+  SoftmaxOptions options;
+  options.drop_p = taker.number("drop_p", options.drop_p);
+  taker.finish();
+  model.add(Softmax{options});
+}
+
 // "glu(act=leaky_relu, negative_slope=0.2, drop_p=0.1)"
 void add_glu(const LayerCall& call, Sequential& model) {
   Taker taker(call, "glu takes act=NAME, that activation's options by name, and drop_p=X");
@@ -230,7 +238,7 @@ const std::map<std::string, Maker, std::less<>>& makers() {
                                                    {"multihead_attention", add_attention},
                                                    {"batch_norm1d", add_batch_norm<BatchNorm1d>},
                                                    {"batch_norm2d", add_batch_norm<BatchNorm2d>},
-                                                   {"softmax", add_plain<Softmax>},
+                                                   {"softmax", add_softmax},
                                                    {"log_softmax", add_plain<LogSoftmax>},
                                                    {"softmin", add_plain<Softmin>},
                                                    {"glu", add_glu},

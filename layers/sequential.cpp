@@ -2,6 +2,7 @@
 
 #include <sinter/layers/module_call.h>
 #include <sinter/layers/sequential.h>
+#include <sinter/layers/softmax.h>
 
 namespace sinter {
 namespace {
@@ -58,8 +59,10 @@ std::vector<std::string> Sequential::names() const {
     const auto* activation = dynamic_cast<const ActivationModule*>(entry.module.get());
     const auto* gate = dynamic_cast<const GLUModule*>(entry.module.get());
     const auto* norm = dynamic_cast<const NormModule*>(entry.module.get());
+    const auto* softmax = dynamic_cast<const Softmax*>(entry.module.get());
     const double drop_p = activation != nullptr ? activation->drop_p
                           : gate != nullptr     ? gate->drop_p
+                          : softmax != nullptr  ? softmax->drop_p()
                                                 : 0;
     place += norm != nullptr ? norm->modules_of_torch() : drop_p > 0 ? 2 : 1;
   }
@@ -77,13 +80,22 @@ std::size_t Sequential::run(std::size_t i, Tensor& x) {
   Module& module = *entries_[i].module;
   auto* linear = exactly<Linear>(module);
   auto* norm = as_bare<BatchNorm1d, BatchNorm2d, LayerNorm, RMSNorm>(module);
-  auto* activation =
-      i + 1 < entries_.size() ? exactly<ActivationModule>(*entries_[i + 1].module) : nullptr;
+  auto* softmax = exactly<Softmax>(module);
+  Module* const next = i + 1 < entries_.size() ? entries_[i + 1].module.get() : nullptr;
+  auto* activation = next != nullptr ? exactly<ActivationModule>(*next) : nullptr;
+  auto* masked = softmax != nullptr && softmax->drop_p() == 0 && next != nullptr
+                     ? exactly<DropoutModule>(*next)
+                     : nullptr;
+  const bool fuses =
+      ((linear != nullptr || norm != nullptr) && activation != nullptr) || masked != nullptr;
   // A summary wants to see every layer's output, an anomaly scope tells them apart.
-  if ((linear == nullptr && norm == nullptr) || activation == nullptr ||
-      detail::call_observer() != nullptr || DetectAnomaly::is_on()) {
+  if (!fuses || detail::call_observer() != nullptr || DetectAnomaly::is_on()) {
     x = module(x);
     return 1;
+  }
+  if (masked != nullptr) {
+    x = softmax->forward(x, masked->dropout_now());
+    return 2;
   }
   DropoutOptions dropout = activation->dropout_now();
   std::size_t ran = 2;

@@ -21,7 +21,8 @@
 namespace sinter {
 
 /// Layers one after the other. A Linear with an activation behind it, with or without dropout, runs
-/// as one product and one pass over its result, and a norm in the norm's own pass.
+/// as one product and one pass over its result, and a norm in the norm's own pass, as a Softmax
+/// with a Dropout behind it does.
 /// Children are named as torch's nn.Sequential names them, in which a fused dropout is a module of
 /// its own: after relu(drop_p=0.1) at "1" comes "3". Sequential{Sequential{...}} is a copy; add()
 /// nests.

@@ -46,6 +46,7 @@ def torch_modules(torch):
             return a * torch.nn.functional.silu(b)
 
     return {"softmax": torch.nn.Softmax(-1), "log_softmax": torch.nn.LogSoftmax(-1),
+            "softmax, dropout": torch.nn.Sequential(torch.nn.Softmax(-1), torch.nn.Dropout(0.1)),
             "layer_norm": torch.nn.LayerNorm(COLUMNS), "rms_norm": torch.nn.RMSNorm(COLUMNS, eps=1e-5),
             "layer_norm, gelu, dropout": torch.nn.Sequential(torch.nn.LayerNorm(COLUMNS), torch.nn.GELU(),
                                                              torch.nn.Dropout(0.1)),
@@ -56,6 +57,7 @@ def torch_modules(torch):
 
 def attorch_modules(torch, attorch):
     return {"softmax": attorch.Softmax(-1), "log_softmax": attorch.LogSoftmax(-1),
+            "softmax, dropout": torch.nn.Sequential(attorch.Softmax(-1), attorch.Dropout(0.1)),
             "layer_norm": attorch.LayerNorm(COLUMNS), "rms_norm": attorch.RMSNorm(COLUMNS, eps=1e-5),
             "layer_norm, gelu, dropout": torch.nn.Sequential(attorch.LayerNorm(COLUMNS), attorch.GELU(drop_p=0.1)),
             "rms_norm, silu, dropout": torch.nn.Sequential(attorch.RMSNorm(COLUMNS, eps=1e-5), attorch.SiLU(drop_p=0.1)),

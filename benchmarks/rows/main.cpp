@@ -57,6 +57,7 @@ class Cases {
     add_softmax("softmax", {});
     add_softmax("log_softmax", {.log = true});
     const ops::DropoutArgs dropout{math::dropout_mask(0.1, 1, 2, 3)};
+    add_softmax("softmax, dropout", {.dropout = dropout});
     add_norm("layer_norm", true, {});
     add_norm("rms_norm", false, {});
     add_norm("layer_norm, gelu, dropout", true, {math::GELU{}, dropout});

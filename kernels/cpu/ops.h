@@ -37,7 +37,7 @@ void nll_loss(In x, In labels, In class_weights, Out loss, Out grad,
 void pointwise_loss(In x, In target, In weight, Out loss, Out grad,
                     const ops::PointwiseLossArgs& args);
 void softmax(In x, Out y, const ops::SoftmaxArgs& args);
-void softmax_backward(In y, In dy, Out dx, const ops::SoftmaxArgs& args);
+void softmax_backward(In kept, In dy, Out dx, const ops::SoftmaxArgs& args);
 void norm_forward(In x, In weight, In bias, Out y, Out mean, Out rstd, const ops::NormArgs& args);
 void norm_backward(In x, In weight, In bias, In mean, In rstd, In dy, Out dx, InOut dw, InOut db,
                    const ops::ActivationArgs& tail, const ops::WeightGradientFlags& flags);

@@ -29,41 +29,69 @@ double real(const T* x, std::int64_t i) {
   return static_cast<double>(x[i]);
 }
 
+template <class T>
+BoundActivation<T> mask_of(const ops::DropoutArgs& dropout) {
+  return BoundActivation<T>({.act = {}, .dropout = dropout});
+}
+
+template <class T>
+void softmax_row(const ops::SoftmaxArgs& args, const T* in, T* out, std::int64_t n) {
+  const double sign = args.negated ? -1 : 1;
+  std::int64_t place = 0;
+  for (std::int64_t j = 1; j < n; ++j) {
+    place = sign * real(in, j) > sign * real(in, place) ? j : place;
+  }
+  const double largest = sign * real(in, place);
+  // Without the largest's own, which is 1 and would swallow the others.
+  double rest = 0;
+  for (std::int64_t j = 0; j < n; ++j) {
+    rest += j == place ? largest - largest : std::exp(sign * real(in, j) - largest);
+  }
+  const double log_sum = std::log1p(rest), sum = 1 + rest;
+  for (std::int64_t j = 0; j < n; ++j) {
+    const double z = sign * real(in, j) - largest;
+    out[j] = static_cast<T>(args.log ? z - log_sum : std::exp(z) / sum);
+  }
+}
+
+template <class T>
+struct SoftmaxRow {
+  std::vector<T> y, dy;
+};
+
 }  // namespace
 
 void softmax(In x, Out y, const ops::SoftmaxArgs& args) {
   with_floating("softmax", x->dtype(), [&]<class T>(T) {
     const std::int64_t n = x->shape().last();
-    const double sign = args.negated ? -1 : 1;
+    const auto mask = mask_of<T>(args.dropout);
     for_each_row<NoRoom>(n == 0 ? 0 : x->numel() / n, n, [&](std::int64_t row, NoRoom&) {
-      const T* in = x->raw<T>() + row * n;
-      T* out = y->raw<T>() + row * n;
-      std::int64_t place = 0;
-      for (std::int64_t j = 1; j < n; ++j) {
-        place = sign * real(in, j) > sign * real(in, place) ? j : place;
-      }
-      const double largest = sign * real(in, place);
-      // Without the largest's own, which is 1 and would swallow the others.
-      double rest = 0;
-      for (std::int64_t j = 0; j < n; ++j) {
-        rest += j == place ? largest - largest : std::exp(sign * real(in, j) - largest);
-      }
-      const double log_sum = std::log1p(rest), sum = 1 + rest;
-      for (std::int64_t j = 0; j < n; ++j) {
-        const double z = sign * real(in, j) - largest;
-        out[j] = static_cast<T>(args.log ? z - log_sum : std::exp(z) / sum);
+      T* const out = y->raw<T>() + row * n;
+      softmax_row(args, x->raw<T>() + row * n, out, n);
+      if (args.drops()) {
+        mask.forward(row * n, out, out, n);
       }
     });
   });
 }
 
-void softmax_backward(In y, In dy, Out dx, const ops::SoftmaxArgs& args) {
-  with_floating("softmax_backward", y->dtype(), [&]<class T>(T) {
-    const std::int64_t n = y->shape().last();
+void softmax_backward(In kept, In dy, Out dx, const ops::SoftmaxArgs& args) {
+  with_floating("softmax_backward", kept->dtype(), [&]<class T>(T) {
+    const std::int64_t n = kept->shape().last();
     const double sign = args.negated ? -1 : 1;
-    for_each_row<NoRoom>(n == 0 ? 0 : y->numel() / n, n, [&](std::int64_t row, NoRoom&) {
-      const T* values = y->raw<T>() + row * n;
+    const auto mask = mask_of<T>(args.dropout);
+    const std::int64_t rows = n == 0 ? 0 : kept->numel() / n;
+    for_each_row<SoftmaxRow<T>>(rows, n, [&](std::int64_t row, SoftmaxRow<T>& room) {
+      const T* values = kept->raw<T>() + row * n;
       const T* grads = dy->raw<T>() + row * n;
+      if (args.drops()) {
+        room.y.resize(static_cast<std::size_t>(n));
+        room.dy.resize(static_cast<std::size_t>(n));
+        softmax_row(args, values, room.y.data(), n);
+        mask.forward(row * n, grads, room.dy.data(), n);
+        values = room.y.data();
+        grads = room.dy.data();
+      }
       double sum = 0;
       for (std::int64_t j = 0; j < n; ++j) {
         sum += args.log ? real(grads, j) : real(grads, j) * real(values, j);
@@ -257,8 +285,7 @@ void compute_gate(const ops::ActivationArgs& args, const T* z, std::int64_t n, G
 
 template <class T>
 void mask_row(const ops::ActivationArgs& args, std::int64_t begin, T* x, std::int64_t n) {
-  const BoundActivation<T> dropout({.act = {}, .dropout = args.dropout});
-  dropout.forward(begin, x, x, n);
+  mask_of<T>(args.dropout).forward(begin, x, x, n);
 }
 
 }  // namespace

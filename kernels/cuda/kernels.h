@@ -97,13 +97,13 @@ template <class T>
 void sum_dimensions(int device, const T* x, const Dimensions& kept, const Dimensions& summed, T* y,
                     bool accumulate);
 
-/// Softmax of each of `rows` rows, and its gradient.
+/// ops::softmax of each of `rows` rows, and its gradient, where dropout does not drop everything.
 template <class T>
 void softmax(int device, const T* x, std::int64_t rows, std::int64_t columns, T* y,
              const ops::SoftmaxArgs& args);
 template <class T>
-void softmax_backward(int device, const T* y, const T* dy, std::int64_t rows, std::int64_t columns,
-                      T* dx, const ops::SoftmaxArgs& args);
+void softmax_backward(int device, const T* kept, const T* dy, std::int64_t rows,
+                      std::int64_t columns, T* dx, const ops::SoftmaxArgs& args);
 template <class T>
 void argmax(int device, const T* x, std::int64_t rows, std::int64_t columns, std::int64_t* y);
 

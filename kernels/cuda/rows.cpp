@@ -6,16 +6,24 @@
 namespace sinter::cuda {
 
 void softmax(In x, Out y, const ops::SoftmaxArgs& args) {
+  if (args.dropout.mask.drops_everything()) {
+    y->fill(0);
+    return;
+  }
   with_storage("softmax", x->dtype(), [&]<class T>(T) {
     softmax(x->device().index, x->raw<T>(), x->shape().rows(), x->shape().last(), y->raw<T>(),
             args);
   });
 }
 
-void softmax_backward(In y, In dy, Out dx, const ops::SoftmaxArgs& args) {
-  with_storage("softmax_backward", y->dtype(), [&]<class T>(T) {
-    softmax_backward(y->device().index, y->raw<T>(), dy->raw<T>(), y->shape().rows(),
-                     y->shape().last(), dx->raw<T>(), args);
+void softmax_backward(In kept, In dy, Out dx, const ops::SoftmaxArgs& args) {
+  if (args.dropout.mask.drops_everything()) {
+    dx->fill(0);
+    return;
+  }
+  with_storage("softmax_backward", kept->dtype(), [&]<class T>(T) {
+    softmax_backward(kept->device().index, kept->raw<T>(), dy->raw<T>(), kept->shape().rows(),
+                     kept->shape().last(), dx->raw<T>(), args);
   });
 }
 

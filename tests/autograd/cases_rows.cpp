@@ -17,9 +17,15 @@ GradientCases row_cases() {
   GradientCases cases;
   for (const Shape& shape : {Shape{3, 4}, Shape{1, 1}, Shape{2, 3, 5}, Shape{7}}) {
     const std::string of = text("of ", shape);
-    cases.push_back({"softmax(Tensor, int)",
-                     of,
-                     [](Inputs x) { return weighted(softmax(x[0] * x[0])); },
+    const std::string soft = "softmax(Tensor, int, DropoutOptions)";
+    cases.push_back(
+        {soft, of, [](Inputs x) { return weighted(softmax(x[0] * x[0])); }, {tensor(shape)}});
+    cases.push_back({soft,
+                     of + ", dropout",
+                     [](Inputs x) {
+                       const auto generator = std::make_shared<Generator>(3);
+                       return weighted(softmax(x[0], -1, {.p = 0.4, .generator = generator}));
+                     },
                      {tensor(shape)}});
     cases.push_back({"log_softmax(Tensor, int)",
                      of,

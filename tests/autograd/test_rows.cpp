@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 #include <memory>
+#include <utility>
 
 #include <doctest/doctest.h>
 
@@ -143,6 +144,66 @@ TEST_CASE("a norm with what stands behind it gives what its parts give one by on
   }
 }
 
+TEST_CASE("softmax with dropout gives what softmax, then dropout give") {
+  for (const Shape& shape : {Shape{6, 34}, Shape{40}, Shape{2, 3, 7}, Shape{50, 1}, Shape{0, 3}}) {
+    const auto run = [&shape](auto f) {
+      Tensor x = tensor(shape, 8.0);
+      x.set_requires_grad();
+      const auto generator = std::make_shared<Generator>(9);
+      generator->take_call();  // a mask that is not the first
+      Tape tape;
+      const Tensor y = f(x, generator);
+      const std::size_t recorded = tape.size();
+      tape.backward(sum(y * tensor(shape, 2.0, 7)));
+      std::vector<double> out = doubles(y), grad = doubles(x.grad());
+      out.insert(out.end(), grad.begin(), grad.end());
+      return std::pair{out, recorded};
+    };
+    for (const math::MaskScheme scheme : {math::MaskScheme::lanes, math::MaskScheme::triton}) {
+      for (const double p : {0.0, 0.3, 1.0}) {
+        INFO(shape, ", p ", p);
+        const auto fused = run([&](const Tensor& x, auto generator) {
+          return softmax(x, -1, {p, generator, scheme});
+        });
+        const auto apart = run([&](const Tensor& x, auto generator) {
+          return dropout(softmax(x), {p, generator, scheme});
+        });
+        CHECK(fused.first == apart.first);  // bit for bit: on the CPU the parts round the same
+        CHECK(fused.second + (p > 0 ? 1 : 0) == apart.second);
+      }
+    }
+  }
+}
+
+TEST_CASE("what is dropped behind a softmax is 0, even in a row that is no number") {
+  for (const double bad : {std::nan(""), std::numeric_limits<double>::infinity()}) {
+    Tensor x = Tensor::full({1, 64}, bad, DType::float64);
+    x.set_requires_grad();
+    Tape tape;
+    const Tensor y = softmax(x, -1, {.p = 0.5, .generator = std::make_shared<Generator>(9)});
+    const auto values = doubles(y);
+    const auto dropped = std::ranges::count(values, 0.0);
+    CHECK(dropped > 10);
+    CHECK(dropped < 54);
+    CHECK(std::ranges::count_if(values, [](double v) { return std::isnan(v); }) == 64 - dropped);
+    tape.backward(sum(y));
+    for (const double g : doubles(x.grad())) {  // the sum over the row has NaN in it
+      CHECK(std::isnan(g));
+    }
+  }
+}
+
+TEST_CASE(
+    "what was changed since cannot be gone back through, where a softmax with dropout kept it") {
+  Tensor leaf = tensor({3, 4});
+  leaf.set_requires_grad();
+  Tape tape;
+  Tensor x = leaf * 2.0;
+  const Tensor y = softmax(x, -1, {.p = 0.5, .generator = std::make_shared<Generator>(9)});
+  x += 1.0;
+  check_error([&] { tape.backward(sum(y)); }, {"softmax"});
+}
+
 TEST_CASE("what is dropped behind a norm is 0, even in a row that is no number") {
   const double nan = std::nan("");
   Tensor x = Tensor::full({1, 64}, nan, DType::float64);
@@ -181,6 +242,10 @@ TEST_CASE("functions over rows refuse what they cannot do") {
   check_error([&] { softmin(Tensor{}); }, {"softmin", "undefined"});
   check_error([&] { softmax(Tensor::zeros({2}, DType::int64)); }, {"softmax", "int64"});
   CHECK(softmax(x, 1).shape() == x.shape());
+  for (const double bad : {-0.1, 1.5, std::nan("")}) {
+    check_error([&] { softmax(x, -1, {.p = bad}); }, {"softmax", "probability", "[0, 1]"});
+  }
+  check_error([&] { softmax(x, -1, {.p = 0.5}); }, {"softmax", "generator"});
   check_error([&] { layer_norm(x, {3}); }, {"layer_norm", "[3]", "[3, 4]"});
   check_error([&] { layer_norm(x, {5, 3, 4}); }, {"layer_norm", "[5, 3, 4]", "[3, 4]"});
   check_error([&] { layer_norm(x, {}); }, {"layer_norm", "normalized_shape"});

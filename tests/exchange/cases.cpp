@@ -58,6 +58,8 @@ const Text layers[] = {
     {"relu(drop_p=0.3) -> dropout", {4}},
     {"softmax", {9}},
     {"softmax", {3, 9}, 30},
+    {"softmax(drop_p=0.3)", {9}},
+    {"softmax -> dropout(p=0.3)", {9}},
     {"log_softmax", {9}, 30},
     {"softmin", {9}, 30},
     {"layer_norm(9)", {9}},

@@ -105,7 +105,51 @@ TEST_CASE("what stands behind a norm is in its text and in torch's names, and dr
   check_error([] { RMSNorm{4, {.act = math::Hardtanh{2, 1}}}; }, {"rms_norm", "hardtanh"});
 }
 
-TEST_CASE("CUDA: replayed steps of norms with dropout give the bits of eager ones") {
+TEST_CASE("a dropout behind a softmax joins its pass, in training") {
+  Tensor x = tensor({40, 6}, 2.0, 1, DType::float32);
+  x.set_requires_grad();
+  const auto run = [&x](Sequential model) {
+    model.set_generator(std::make_shared<Generator>(5));
+    Tape tape;
+    const Tensor y = model(x);
+    return std::pair{y.detach(), tape.size()};
+  };
+  const auto own = run(Sequential{Softmax{{.drop_p = 0.3}}, Tanh{}});
+  CHECK(own.second == 2);
+  CHECK(same(own.first, tanh(softmax(x, -1, {0.3, std::make_shared<Generator>(5)}))));
+  for (const auto& next : {run(Sequential{Softmax{}, Dropout{.p = 0.3}, Tanh{}}),
+                           run(Sequential::parse("softmax(drop_p=0.3) -> tanh")),
+                           run(Sequential::parse("softmax -> dropout(p=0.3) -> tanh"))}) {
+    CHECK(same(next.first, own.first));
+    CHECK(next.second == own.second);
+  }
+  // One that has dropout of its own takes no second, and other kinds of softmax take none.
+  CHECK(run(Sequential{Softmax{{.drop_p = 0.3}}, Dropout{.p = 0.3}}).second == 2);
+  CHECK(run(Sequential{LogSoftmax{}, Dropout{.p = 0.3}}).second == 2);
+  Softmax dropping{{.drop_p = 0.3}};
+  check_error([&] { dropping.forward(x, DropoutOptions{}); }, {"softmax(drop_p=0.3)", "its own"});
+
+  Sequential model{Linear{6, 6}, Softmax{{.drop_p = 0.5}}, Linear{6, 2}};
+  CHECK(model.text() == "linear(6, 6) -> softmax(drop_p=0.5) -> linear(6, 2)");
+  CHECK(Sequential::parse(model.text()).text() == model.text());
+  // As in torch: Linear, Softmax, Dropout, Linear.
+  CHECK(model.parameters().back().name == "3.bias");
+  for (const char* text : {"softmax(drop_p=0.5)", "softmax -> dropout(p=0.5)"}) {
+    Sequential alone = Sequential::parse(text);
+    CHECK(std::ranges::count(doubles(alone(x)), 0.0) > 60);
+    alone.eval();
+    CHECK(same(alone(x), softmax(x)));
+    CHECK(alone(Tensor::zeros({0, 6})).shape() == Shape{0, 6});
+  }
+  for (const double bad : {-0.1, 1.5, std::nan("")}) {
+    check_error([&] { Softmax{{.drop_p = bad}}; }, {"softmax(drop_p)", "[0, 1]"});
+  }
+  check_error([] { Sequential::parse("softmax(drop_p=1.5)"); }, {"softmax(drop_p)", "[0, 1]"});
+  check_error([] { Sequential::parse("log_softmax(drop_p=0.5)"); },
+              {"log_softmax", "no arguments"});
+}
+
+TEST_CASE("CUDA: replayed steps of norms and softmax with dropout give the bits of eager ones") {
   if (!has_gpu()) {
     return;
   }
@@ -113,7 +157,7 @@ TEST_CASE("CUDA: replayed steps of norms with dropout give the bits of eager one
     manual_seed(6);
     Sequential model = Sequential::parse(
         "linear(8, 40) -> layer_norm(40) -> gelu(drop_p=0.2) -> linear(40, 5) -> rms_norm(5) -> "
-        "tanh -> dropout(0.2) -> linear(5, 2)");
+        "tanh -> dropout(0.2) -> softmax(drop_p=0.2) -> linear(5, 2)");
     model.to(Device::cuda());
     SGD optimizer{model.parameters(), {.lr = 0.05, .momentum = 0.9}};
     CapturedStep step{model, CrossEntropyLoss{}, optimizer};

@@ -36,7 +36,7 @@ using Public = std::tuple<
     EvalScope*, Linear*, LinearOptions*, Flatten*, Dropout*, ActivationLayer<math::ReLU>*,
     ActivationModule*, DropoutModule*, NamedFieldsOnly*, Sequential*, CrossEntropyLoss*, NLLLoss*, L1Loss*,
     MSELoss*, HuberLoss*, SmoothL1Loss*, BCEWithLogitsLoss*, KLDivLoss*, LayerNorm*, LayerNormOptions*,
-    RMSNorm*, RMSNormOptions*, NormModule*, Residual*, Softmax*, LogSoftmax*, Softmin*, MultiheadAttention*,
+    RMSNorm*, RMSNormOptions*, NormModule*, Residual*, Softmax*, SoftmaxOptions*, LogSoftmax*, Softmin*, MultiheadAttention*,
     MultiheadAttentionOptions*, Embedding*, EmbeddingOptions*, GLU*, GLUModule*, GatedLayer<math::SiLU>*,
     Conv1d*, Conv1dOptions*, Conv2d*, Conv2dOptions*, Size2d*, AvgPool1d*, AvgPool1dOptions*, AvgPool2d*,
     AvgPool2dOptions*, MaxPool2d*, MaxPool2dOptions*, AdaptiveAvgPool2d*,

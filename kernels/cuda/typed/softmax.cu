@@ -1,13 +1,43 @@
-// Softmax of rows, its logarithm, and their gradients.
+// Softmax of rows, with dropout behind it or without, its logarithm, and their gradients.
 #include <sinter/kernels/cuda/cross_entropy.cuh>
 #include <sinter/kernels/cuda/kernels.h>
+#include <sinter/kernels/cuda/row_mask.cuh>
 #include <sinter/kernels/cuda/row_values.cuh>
 #include <sinter/runtime/cuda/check.h>
 
 namespace sinter::cuda {
 namespace {
 
-// Of sign * x.
+// The softmax of a row of sign * x. Values that are held become their exponentials, each computed
+// once.
+template <class T, class Row>
+class Shares {
+ public:
+  __device__ Shares(Row& values, float sign) : sign_(sign), most_(largest(values, sign)) {
+    if constexpr (Row::vectors > 0) {
+#pragma unroll
+      for (auto& vector : values.vector) {
+#pragma unroll
+        for (float& value : vector.value) {
+          value = exp_below<T>(sign * value, most_);
+        }
+      }
+    }
+    float sum = 0;
+    each_column([&](std::int64_t, float value) { sum += exponential(value); }, values);
+    inverse_ = 1 / Team<Row::threads>::sum(sum);
+  }
+  /// Of a value of the row, as it is there now.
+  __device__ float operator()(float value) const { return exponential(value) * inverse_; }
+
+ private:
+  __device__ float exponential(float value) const {
+    return Row::vectors > 0 ? value : exp_below<T>(sign_ * value, most_);
+  }
+
+  float sign_, most_, inverse_;
+};
+
 template <class T, int threads, int vectors>
 __global__ void __launch_bounds__(row_block<threads>)
     softmax_kernel(const T* x, std::int64_t rows, std::int64_t columns, T* y, float sign) {
@@ -16,27 +46,28 @@ __global__ void __launch_bounds__(row_block<threads>)
     return;
   }
   RowValues<T, threads, vectors> values(x + row * columns, columns);
-  const float most = largest(values, sign);
-  float sum = 0;
-  if constexpr (vectors > 0) {  // each exponential once
-    for (auto& vector : values.vector) {
-      for (float& value : vector.value) {
-        value = exp_below<T>(sign * value, most);
-      }
-    }
-    each_column([&](std::int64_t, float e) { sum += e; }, values);
-    const float inverse = 1 / Team<threads>::sum(sum);
-    store_row(
-        y + row * columns, [&](std::int64_t, float e) { return e * inverse; }, values);
-  } else {
-    each_column([&](std::int64_t, float value) { sum += exp_below<T>(sign * value, most); },
-                values);
-    const float inverse = 1 / Team<threads>::sum(sum);
-    store_row(
-        y + row * columns,
-        [&](std::int64_t, float value) { return exp_below<T>(sign * value, most) * inverse; },
-        values);
+  const Shares<T, RowValues<T, threads, vectors>> share(values, sign);
+  store_row(
+      y + row * columns, [&](std::int64_t, float value) { return share(value); }, values);
+}
+
+template <class T, int threads, int vectors>
+__global__ void __launch_bounds__(row_block<threads>)
+    softmax_dropout_kernel(const T* x, std::int64_t rows, std::int64_t columns, T* y, float sign,
+                           const __grid_constant__ tile::Mask mask) {
+  const std::int64_t row = my_team<threads>();
+  if (row >= rows) {
+    return;
   }
+  using Row = RowValues<T, threads, vectors>;
+  RowMask<Row> kept(mask, row * columns, columns);
+  Row values(x + row * columns, columns);
+  kept.draw(columns);
+  const Shares<T, Row> share(values, sign);
+  kept.drop(values, share);
+  store_row(
+      y + row * columns,
+      [&](std::int64_t column, float value) { return kept.dropped(column, value, share); }, values);
 }
 
 template <class T, int threads, int vectors>
@@ -85,6 +116,35 @@ __global__ void __launch_bounds__(row_block<threads>)
       values, grads);
 }
 
+template <class T, int threads, int vectors>
+__global__ void __launch_bounds__(row_block<threads>)
+    softmax_dropout_backward_kernel(const T* x, const T* dy, std::int64_t rows,
+                                    std::int64_t columns, T* dx, float sign,
+                                    const __grid_constant__ tile::Mask mask) {
+  const std::int64_t row = my_team<threads>();
+  if (row >= rows) {
+    return;
+  }
+  using Row = RowValues<T, threads, vectors>;
+  RowMask<Row> kept(mask, row * columns, columns);
+  Row values(x + row * columns, columns), grads(dy + row * columns, columns);
+  kept.draw(columns);
+  const auto as_it_is = [](float grad) { return grad; };
+  kept.drop(grads, as_it_is);
+  const Shares<T, Row> share(values, sign);
+  float sum = 0;
+  each_column([&](std::int64_t column, float value,
+                  float grad) { sum += kept.dropped(column, grad, as_it_is) * share(value); },
+              values, grads);
+  sum = Team<threads>::sum(sum);
+  store_row(
+      dx + row * columns,
+      [&](std::int64_t column, float value, float grad) {
+        return sign * share(value) * (kept.dropped(column, grad, as_it_is) - sum);
+      },
+      values, grads);
+}
+
 }  // namespace
 
 template <class T>
@@ -95,25 +155,42 @@ void softmax(int device, const T* x, std::int64_t rows, std::int64_t columns, T*
   }
   with_row_values<T>(
       columns, rows_on_vectors_of<T>(columns, x, y), [&]<int threads, int vectors>() {
+        const float sign = args.negated ? -1.0f : 1.0f;
+        if (args.drops()) {
+          softmax_dropout_kernel<T, threads, vectors>
+              <<<blocks_of_teams<threads>(rows), row_block<threads>, 0, use(device)>>>(
+                  x, rows, columns, y, sign, tile::Mask(args.dropout));
+          check(cudaGetLastError(), "softmax_dropout_kernel");
+          return;
+        }
         const auto kernel = args.log ? log_softmax_kernel<T, threads, vectors>
                                      : softmax_kernel<T, threads, vectors>;
         kernel<<<blocks_of_teams<threads>(rows), row_block<threads>, 0, use(device)>>>(
-            x, rows, columns, y, args.negated ? -1.0f : 1.0f);
+            x, rows, columns, y, sign);
         check(cudaGetLastError(), "softmax_kernel");
       });
 }
 
 template <class T>
-void softmax_backward(int device, const T* y, const T* dy, std::int64_t rows, std::int64_t columns,
-                      T* dx, const ops::SoftmaxArgs& args) {
+void softmax_backward(int device, const T* kept, const T* dy, std::int64_t rows,
+                      std::int64_t columns, T* dx, const ops::SoftmaxArgs& args) {
   if (rows == 0 || columns == 0) {
     return;
   }
-  with_row_values<T>(columns, rows_on_vectors_of<T>(columns, y, dy, dx),
+  with_row_values<T>(columns, rows_on_vectors_of<T>(columns, kept, dy, dx),
                      [&]<int threads, int vectors>() {
+                       const float sign = args.negated ? -1.0f : 1.0f;
+                       const unsigned blocks = blocks_of_teams<threads>(rows);
+                       if (args.drops()) {
+                         softmax_dropout_backward_kernel<T, threads, vectors>
+                             <<<blocks, row_block<threads>, 0, use(device)>>>(
+                                 kept, dy, rows, columns, dx, sign, tile::Mask(args.dropout));
+                         check(cudaGetLastError(), "softmax_dropout_backward_kernel");
+                         return;
+                       }
                        softmax_backward_kernel<T, threads, vectors>
-                           <<<blocks_of_teams<threads>(rows), row_block<threads>, 0, use(device)>>>(
-                               y, dy, rows, columns, dx, args.log, args.negated ? -1.0f : 1.0f);
+                           <<<blocks, row_block<threads>, 0, use(device)>>>(kept, dy, rows, columns,
+                                                                            dx, args.log, sign);
                        check(cudaGetLastError(), "softmax_backward_kernel");
                      });
 }

@@ -256,6 +256,16 @@ class Runs {
       return Results{dx};
     });
     const ops::ActivationArgs gate{math::SiLU{}, {math::dropout_mask(0.3, 5, 6, 7)}};
+    add(ops::softmax, [=] {
+      Tensor y = empty({1003, 202});
+      ops::softmax(x, y, {.dropout = gate.dropout});
+      return Results{y};
+    });
+    add(ops::softmax_backward, [=] {
+      Tensor dx = empty({1003, 202});
+      ops::softmax_backward(x, dy, dx, {.dropout = gate.dropout});
+      return Results{dx};
+    });
     for (const ops::ActivationArgs& tail : {ops::ActivationArgs{}, gate}) {
       add(ops::norm_forward, [=] {
         Tensor y = empty({1003, 202}), of_row = empty({1003}), inverse = empty({1003});

@@ -60,6 +60,74 @@ TEST_CASE_TEMPLATE("CUDA: softmax, its logarithm and their gradients", T, float,
   }
 }
 
+// With dropout, where backward is given x and computes the softmax again.
+template <class T>
+std::string wrong_softmax_dropout(const Size& size, const ops::SoftmaxArgs& args) {
+  const Shape shape{size.rows, size.columns};
+  const std::vector<T> x = random_values<T>(shape.numel(), 1, -4, 4);
+  const std::vector<T> dy = random_values<T>(shape.numel(), 2, -1, 1);
+  Tensor wanted = Tensor::zeros(shape, DType::float64);
+  Tensor wanted_dx = Tensor::zeros(shape, DType::float64);
+  ops::softmax(in_float64(x, shape), wanted, args);
+  ops::softmax_backward(in_float64(x, shape), in_float64(dy, shape), wanted_dx, args);
+  const Placed<T> x_there(Tensor::from(x, shape), size.shift);
+  Placed<T> y(shape, size.shift), dx(Tensor::from(dy, shape), size.shift);
+  ops::softmax(x_there.tensor, y.tensor, args);
+  ops::softmax_backward(x_there.tensor, dx.tensor, dx.tensor, args);
+  const double terms = 8 + static_cast<double>(size.columns) / 32;
+  std::string found = off(y.values(), wanted.to_vector<double>(), terms, 0) +
+                      off(dx.values(), wanted_dx.to_vector<double>(), terms, 1) + y.damage() +
+                      dx.damage();
+  // The same elements are dropped, and no others.
+  const std::vector<T> values = y.values();
+  const std::vector<double> expected = wanted.to_vector<double>();
+  for (std::size_t i = 0; i < values.size() && found.empty(); ++i) {
+    if (expected[i] == 0 && static_cast<float>(values[i]) != 0) {
+      found = text("element ", i, " is kept");
+    }
+  }
+  return found;
+}
+
+TEST_CASE_TEMPLATE("CUDA: softmax with dropout behind it, and its gradient", T, float, float16,
+                   bfloat16) {
+  if (!has_gpu()) {
+    return;
+  }
+  const Fallback none(FallbackPolicy::error);
+  const ops::DropoutArgs mask{math::dropout_mask(0.3, 5, 6, 7)}, inside{mask.mask, 3};
+  const ops::DropoutArgs triton{math::dropout_mask(0.3, 5, 6, 7, math::MaskScheme::triton), 3};
+  const ops::DropoutArgs everything{math::dropout_mask(1, 5, 6, 7)};
+  for (const Size& size : sizes) {
+    for (const ops::DropoutArgs& dropout : {mask, inside, triton, everything}) {
+      INFO(size.rows, " x ", size.columns, ", shift ", size.shift);
+      CHECK(wrong_softmax_dropout<T>(size, {.dropout = dropout}) == "");
+    }
+  }
+  CHECK(wrong_softmax_dropout<T>({3, 64, 0}, {.negated = true, .dropout = mask}) == "");
+  CHECK(wrong_softmax_dropout<T>({0, 64, 0}, {.dropout = mask}) == "");
+}
+
+TEST_CASE("CUDA: what is dropped behind a softmax is 0, even in a row that is no number") {
+  if (!has_gpu()) {
+    return;
+  }
+  for (const std::int64_t columns : {64, 77, 8200}) {
+    const ops::SoftmaxArgs args{.dropout = {math::dropout_mask(0.5, 5, 6, 7)}};
+    const std::vector<float> x(static_cast<std::size_t>(columns), std::nanf(""));
+    Tensor wanted = Tensor::zeros({1, columns}, DType::float64);
+    ops::softmax(in_float64(x, {1, columns}), wanted, args);
+    Tensor y = poisoned<float>({1, columns});
+    ops::softmax(upload(x, {1, columns}), y, args);
+    const std::vector<float> values = download<float>(y);
+    const std::vector<double> expected = wanted.to_vector<double>();
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      CHECK(std::isnan(values[i]) == std::isnan(expected[i]));
+      CHECK((values[i] == 0) == (expected[i] == 0));
+    }
+  }
+}
+
 // Backward from what the device's own forward pass kept.
 template <class T>
 std::string wrong_norm(const Size& size, bool centred, bool affine,
