@@ -3,10 +3,7 @@
 #pragma once
 
 #include <algorithm>
-#include <cstddef>
 #include <optional>
-#include <tuple>
-#include <utility>
 #include <variant>
 
 #include <sinter/kernels/cuda/activation_bodies.cuh>
@@ -30,11 +27,22 @@ struct AnyParameters {
 
 namespace detail {
 
-template <class F, std::size_t... I>
-__device__ __forceinline__ void visit(int index, F& f, std::index_sequence<I...>) {
-  (void)((index == static_cast<int>(I) &&
-          (f.template operator()<std::variant_alternative_t<I, math::AnyActivation>>(), true)) ||
-         ... || (f.template operator()<math::Identity>(), true));
+// By halves of the list: compilers make a chain of comparisons of anything else. Whatever is past
+// the last one is the identity.
+template <int first, int count, class F>
+__device__ __forceinline__ void visit(int index, F& f) {
+  if constexpr (count > 1) {
+    constexpr int half = count / 2;
+    if (index < first + half) {
+      visit<first, half>(index, f);
+    } else {
+      visit<first + half, count - half>(index, f);
+    }
+  } else if constexpr (first < math::activation_count) {
+    f.template operator()<std::variant_alternative_t<first, math::AnyActivation>>();
+  } else {
+    f.template operator()<math::Identity>();
+  }
 }
 
 }  // namespace detail
@@ -44,7 +52,7 @@ __device__ __forceinline__ void visit(int index, F& f, std::index_sequence<I...>
 /// out of the way of the instructions it does.
 template <class F>
 __device__ __forceinline__ void with_chosen(const AnyParameters& act, F f) {
-  detail::visit(act.index, f, std::make_index_sequence<math::activation_count>{});
+  detail::visit<0, math::activation_count + 1>(act.index, f);
 }
 
 }  // namespace sinter::cuda::tile

@@ -17,16 +17,14 @@ struct BackwardTask {
 };
 
 template <class S, bool vectors_dy, bool vectors_w>
-__global__ void __launch_bounds__(S::threads, 1)
+__global__ void __launch_bounds__(S::bounded_threads, 1)
     backward_kernel(const __grid_constant__ BackwardTask task) {
   extern __shared__ __align__(16) float room[];
   if constexpr (!has_tf32) {
     return;
   }
   const int rows = task.dy.lines, columns = task.w.lines;
-  const int across = divided_up(columns, S::n);
-  const int tile = static_cast<int>(blockIdx.x);
-  const Place<S> at(tile / across, tile % across);
+  const auto at = Place<S>::of_grid();
   Quad kept[S::quads_to_finish];
   const auto count_of = [&](int i) {
     return at.has(i) ? valid(at.row(i), at.column(i), rows, columns) : 0;
@@ -47,7 +45,7 @@ __global__ void __launch_bounds__(S::threads, 1)
         if (stage == draws_at<S>) {
           each_dropped([&](int i, std::uint64_t element) { bits.draw(i, element); });
         }
-        if (!loads_at<S>(stage, task.settled.rest) || task.pass.kept == nullptr) {
+        if (stage != loads_at<S> || task.pass.kept == nullptr) {
           return;
         }
 #pragma unroll
@@ -72,7 +70,7 @@ __global__ void __launch_bounds__(S::threads, 1)
 
 template <class S>
 void launch_shape(Launch& launch, const BackwardTask& task) {
-  const int blocks = divided_up(task.dy.lines, S::m) * divided_up(task.w.lines, S::n);
+  const dim3 blocks = tiles<S>(task.dy.lines, task.w.lines);
   const bool vectors_dy = rows_on_vectors(task.dy.data, task.dy.stride);
   const bool vectors_w = rows_on_vectors(task.w.data, task.w.stride);
   const auto kernel = !vectors_w    ? backward_kernel<S, false, false>

@@ -58,7 +58,7 @@ __device__ __forceinline__ void forward_tile(const ForwardTask& task, const Plac
         if (stage == draws_at<S>) {
           each_kept([&](int i, std::uint64_t element) { kept.draw(i, element); });
         }
-        if (stage != Stage::after_product || task.bias == nullptr) {
+        if (stage != loads_new_at<S> || task.bias == nullptr) {
           return;
         }
 #pragma unroll
@@ -94,20 +94,18 @@ __device__ __forceinline__ void forward_tile(const ForwardTask& task, const Plac
 }
 
 template <class S, bool vectors>
-__global__ void __launch_bounds__(S::threads, 1)
+__global__ void __launch_bounds__(S::bounded_threads, 1)
     forward_kernel(const __grid_constant__ ForwardTask task) {
   extern __shared__ __align__(16) float room[];
   if constexpr (!has_tf32) {
     return;
   }
-  const int across = divided_up(task.w.lines, S::n);
-  const int tile = static_cast<int>(blockIdx.x);
-  forward_tile<S, vectors>(task, Place<S>(tile / across, tile % across), room);
+  forward_tile<S, vectors>(task, Place<S>::of_grid(), room);
 }
 
 template <class S>
 void launch_shape(Launch& launch, const ForwardTask& task, bool vectors) {
-  const int blocks = divided_up(task.x.lines, S::m) * divided_up(task.w.lines, S::n);
+  const dim3 blocks = tiles<S>(task.x.lines, task.w.lines);
   run(launch, vectors ? forward_kernel<S, true> : forward_kernel<S, false>, blocks, S::threads,
       S::partial_floats * sizeof(float), task);
 }
@@ -128,7 +126,7 @@ void linear_forward(In x, In weight, In bias, Out z, Out y, const ops::Activatio
   task.vectors_out =
       rows_on_vectors(task.y, task.w.lines) && on_vectors(task.bias) && on_vectors(task.z);
   Launch launch_here(x->device().index);
-  task.settled = {launch_here.settled(*x), launch_here.settled(*weight), false};
+  task.settled = {launch_here.settled(*x), launch_here.settled(*weight), true};
   launch_here.writes(*z);
   launch_here.writes(*y);
   with_tile(task.x.lines, task.w.lines, task.x.depth, launch_here.multiprocessors(),

@@ -38,6 +38,17 @@ __device__ __forceinline__ float quiet(float x) {
   return x == x ? x : __uint_as_float(0x7fc00000u);
 }
 
+template <int n>
+__device__ __forceinline__ void quieten(float (&to)[n][4]) {
+#pragma unroll
+  for (auto& line : to) {
+#pragma unroll
+    for (float& x : line) {
+      x = quiet(x);
+    }
+  }
+}
+
 /// Past the first-level cache, which does not see what other multiprocessors have just written.
 template <int n>
 __device__ __forceinline__ void load_vector(float (&to)[n], const float* from) {
@@ -55,78 +66,108 @@ __device__ __forceinline__ void load_vector(float (&to)[n], const float* from) {
   }
 }
 
+/// Zeros. In a branch that is seldom taken the compiler is not to make them of instructions that
+/// everybody executes.
+template <int n>
+__device__ __forceinline__ void clear(float (&to)[n][4]) {
+#pragma unroll
+  for (auto& line : to) {
+#pragma unroll
+    for (float& x : line) {
+      asm volatile("mov.f32 %0, 0f00000000;" : "=f"(x));
+    }
+  }
+}
+
 /// One lane's share of an operand: `count` neighbouring lines. `vectors`: the stride and the
 /// extents are multiples of 4 and the address is one of 16 bytes. Lines past the end repeat the
-/// last ones: what comes of them is not stored. A k past the end is 0.
+/// last ones: what comes of them is not stored. Addresses are made once, ahead of the loads.
 template <int count, Major major, bool vectors>
 class Operand {
  public:
-  __device__ __forceinline__ Operand(const Matrix& matrix, int first) : matrix_(matrix) {
+  /// `k`: the lane's first.
+  __device__ __forceinline__ Operand(const Matrix& matrix, int first, int k)
+      : stride_(matrix.stride), left_(matrix.depth - k) {
     const int last = matrix.lines - 1;
     if constexpr (major == Major::k) {
 #pragma unroll
       for (int i = 0; i < count; ++i) {
-        at_[i] = min(first + i, last) * matrix.stride;
+        at_[i] = matrix.data + (min(first + i, last) * matrix.stride + k);
       }
     } else if constexpr (vectors) {
-      at_[0] = min(first, matrix.lines - count);
+      at_[0] = matrix.data + (k * matrix.stride + min(first, matrix.lines - count));
     } else {
 #pragma unroll
       for (int i = 0; i < count; ++i) {
-        at_[i] = min(first + i, last);
+        at_[i] = matrix.data + (k * matrix.stride + min(first + i, last));
+      }
+    }
+    // Or the compiler would make them anew at each load, after a wait.
+    if constexpr (major == Major::line || count <= 2) {
+      asm volatile("" : "+r"(left_));
+#pragma unroll
+      for (const float*& at : at_) {
+        asm volatile("" : "+l"(at));
       }
     }
   }
 
-  /// The lines' elements k to k + 3.
-  __device__ __forceinline__ void load(float (&to)[count][4], int k) const {
+  /// The lines' elements of four neighbouring k, `ahead` of the lane's first. Those past the end
+  /// stay what they are.
+  __device__ __forceinline__ void load(float (&to)[count][4], int ahead) const {
     if constexpr (major == Major::k && vectors) {
+      if (ahead < left_) {
 #pragma unroll
-      for (int i = 0; i < count; ++i) {
-        if (k < matrix_.depth) {
-          load_vector(to[i], matrix_.data + (at_[i] + k));
-        } else {
-          clear(to[i]);
+        for (int i = 0; i < count; ++i) {
+          load_vector(to[i], at_[i] + ahead);
         }
       }
     } else if constexpr (vectors) {
 #pragma unroll
       for (int j = 0; j < 4; ++j) {
-        float side[count];
-        if (k + j < matrix_.depth) {
-          load_vector(side, matrix_.data + ((k + j) * matrix_.stride + at_[0]));
-        } else {
-          clear(side);
-        }
+        if (ahead + j < left_) {
+          float side[count];
+          load_vector(side, at_[0] + strides(ahead + j));
 #pragma unroll
-        for (int i = 0; i < count; ++i) {
-          to[i][j] = side[i];
+          for (int i = 0; i < count; ++i) {
+            to[i][j] = side[i];
+          }
         }
       }
     } else {
 #pragma unroll
       for (int j = 0; j < 4; ++j) {
+        if (ahead + j < left_) {
 #pragma unroll
-        for (int i = 0; i < count; ++i) {
-          const int offset =
-              major == Major::k ? at_[i] + (k + j) : (k + j) * matrix_.stride + at_[i];
-          to[i][j] = k + j < matrix_.depth ? __ldcg(matrix_.data + offset) : 0.0f;
+          for (int i = 0; i < count; ++i) {
+            to[i][j] = __ldcg(at_[i] + (major == Major::k ? ahead + j : strides(ahead + j)));
+          }
         }
       }
+    }
+  }
+
+  /// The lane's first k becomes one that is `by` further on.
+  __device__ __forceinline__ void advance(int by) {
+    left_ -= by;
+#pragma unroll
+    for (const float*& at : at_) {
+      at += major == Major::k ? by : strides(by);
     }
   }
 
  private:
-  template <int n>
-  static __device__ __forceinline__ void clear(float (&to)[n]) {
-#pragma unroll
-    for (float& x : to) {
-      x = 0;
-    }
+  // One multiply-add with an address, where it is needed: the compiler is not to make products of
+  // the stride ahead of a loop, which would keep the first use of an operand waiting.
+  __device__ __forceinline__ std::int64_t strides(int n) const {
+    int stride = stride_;
+    asm volatile("" : "+r"(stride));
+    return std::int64_t{stride} * n;
   }
 
-  const Matrix& matrix_;
-  int at_[major == Major::line && vectors ? 1 : count];
+  int stride_;
+  int left_;  // k from the lane's first on
+  const float* at_[major == Major::line && vectors ? 1 : count];
 };
 
 }  // namespace sinter::cuda::tile

@@ -79,13 +79,13 @@ bool Launch::is_new(const void* kernel, std::size_t shared_bytes) const {
   return shared_bytes > shared_without_asking && device_.with_much_shared.insert(kernel).second;
 }
 
-cudaLaunchConfig_t Launch::begin(int blocks, int threads, std::size_t shared_bytes,
+cudaLaunchConfig_t Launch::begin(dim3 blocks, int threads, std::size_t shared_bytes,
                                  cudaLaunchAttribute& attribute) {
   cudaLaunchConfig_t config{};
   // Counted by hand: if another thread comes between, the number is nobody's.
   this_use_ = uses(index_) + 1;
   config.stream = use(index_);
-  config.gridDim = dim3(static_cast<unsigned>(blocks));
+  config.gridDim = blocks;
   config.blockDim = dim3(static_cast<unsigned>(threads));
   config.dynamicSmemBytes = shared_bytes;
   attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;

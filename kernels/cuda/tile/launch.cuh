@@ -9,7 +9,7 @@ namespace sinter::cuda::tile {
 
 /// `kernel` waits as wait_for_previous() does.
 template <class Arguments>
-void run(Launch& launch, void (*kernel)(Arguments), int blocks, int threads,
+void run(Launch& launch, void (*kernel)(Arguments), dim3 blocks, int threads,
          std::size_t shared_bytes, const Arguments& arguments) {
   cudaLaunchAttribute attribute{};
   const cudaLaunchConfig_t config = launch.begin(blocks, threads, shared_bytes, attribute);

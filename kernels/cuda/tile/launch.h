@@ -41,7 +41,7 @@ class Launch {
   /// Whether a kernel has not been told yet that it may have so much shared memory.
   bool is_new(const void* kernel, std::size_t shared_bytes) const;
   /// The attribute has to live as long as the configuration.
-  cudaLaunchConfig_t begin(int blocks, int threads, std::size_t shared_bytes,
+  cudaLaunchConfig_t begin(dim3 blocks, int threads, std::size_t shared_bytes,
                            cudaLaunchAttribute& attribute);
   void end();
 

@@ -21,6 +21,12 @@ struct Shape {
   static constexpr int partial_floats = warps * quads * 128;
   /// Two sums for one element, where one would leave the tensor cores waiting for it.
   static constexpr int chains = quads <= 2 ? 2 : 1;
+  /// Registers of operands and sums, and whether any are left for what a kernel reads beside them.
+  static constexpr int registers = 4 * in_flight * (lines_a + lines_b) + 4 * quads * chains;
+  static constexpr bool has_registers = threads * (registers + 64) <= 1 << 16;
+  /// As many threads as a kernel's registers are to suffice for: a block of few warps leaves some
+  /// of them to one of the next kernel.
+  static constexpr int bounded_threads = threads > 256 ? threads : 384;
 };
 
 /// Where a thread stands in its block.
@@ -34,6 +40,10 @@ struct Place {
       // The same for all lanes, and the compiler is to know it.
       : Place(__shfl_sync(0xffffffffu, static_cast<int>(threadIdx.x / 32), 0), tile_m * S::m,
               tile_n * S::n) {}
+  /// For a grid of tiles().
+  static __device__ __forceinline__ Place of_grid() {
+    return Place(static_cast<int>(blockIdx.y), static_cast<int>(blockIdx.x));
+  }
   /// In a tile that begins at the given lines, as that warp.
   __device__ __forceinline__ Place(int warp, int first_m, int first_n)
       : lane(static_cast<int>(threadIdx.x % 32)),
@@ -55,29 +65,27 @@ struct Place {
   }
 };
 
-/// When what a kernel reads beside its operands can be loaded: while operands are on their way, if
-/// there are registers for it, or while the warps wait for each other.
+/// What of a kernel's arguments the kernel before it did not write, so that it may be read while
+/// that one still runs. Without `rest` the kernel waits before it does anything.
+struct Settled {
+  bool a, b, rest;
+};
+
 enum class Stage : std::uint8_t { before_wait, after_wait, after_product };
 
+/// When what a kernel reads beside its operands is loaded: while operands are on their way, if
+/// there are registers for it, or while the warps wait for each other.
 template <class S>
-__device__ constexpr bool loads_at(Stage stage, bool settled) {
-  constexpr bool has_registers = S::threads <= 256;
-  return stage == (!has_registers ? Stage::after_product
-                   : settled      ? Stage::before_wait
-                                  : Stage::after_wait);
-}
+inline constexpr Stage loads_at = S::has_registers ? Stage::before_wait : Stage::after_product;
+/// The same for what the kernel before has written.
+template <class S>
+inline constexpr Stage loads_new_at = S::has_registers ? Stage::after_wait : Stage::after_product;
 
 /// When masks are drawn: before the wait, if the kernel starts early enough to have time for it, as
 /// one whose blocks fit beside those of the kernel before does; else while operands are on their
 /// way.
 template <class S>
-inline constexpr Stage draws_at = S::threads <= 256 ? Stage::before_wait : Stage::after_wait;
-
-/// What of a kernel's arguments the kernel before it did not write, so that it may be read while
-/// that one still runs.
-struct Settled {
-  bool a, b, rest;
-};
+inline constexpr Stage draws_at = S::has_registers ? Stage::before_wait : Stage::after_wait;
 
 /// A warp's partial sums.
 template <class S>
@@ -86,24 +94,21 @@ class Partial {
   __device__ __forceinline__ void clear() {
 #pragma unroll
     for (int chain = 0; chain < S::chains; ++chain) {
-#pragma unroll
-      for (int i = 0; i < S::quads; ++i) {
-#pragma unroll
-        for (int x = 0; x < 4; ++x) {
-          sum_[chain][i][x] = 0;
-        }
-      }
+      tile::clear(sum_[chain]);
     }
-    seen_ = 0;
+    seen_[0] = seen_[1] = 0;
   }
 
   /// Whether a NaN may have gone in, or an infinity.
-  __device__ __forceinline__ bool is_doubtful() const { return !(seen_ == seen_); }
+  __device__ __forceinline__ bool is_doubtful() const {
+    const float seen = seen_[0] + seen_[1];
+    return !(seen == seen);
+  }
 
   __device__ __forceinline__ void add(const float (&a)[S::lines_a][4],
                                       const float (&b)[S::lines_b][4]) {
-    look(a);
-    look(b);
+    look(a, seen_[0]);
+    look(b, seen_[1]);
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
       std::uint32_t right[S::lines_b][2];
@@ -125,36 +130,33 @@ class Partial {
     }
   }
 
+  /// Of this lane's lines of a and its 2 * lines_b columns.
+  __device__ __forceinline__ float value(int line, int column) const {
+    const int fragment = line / 2 * S::lines_b + column % S::lines_b;
+    const int place = line % 2 * 2 + column / S::lines_b;
+    const float v = sum_[0][fragment][place];
+    return S::chains == 2 ? v + sum_[S::chains - 1][fragment][place] : v;
+  }
   /// Quad q: four columns of one line of a.
   __device__ __forceinline__ float4 quad(int q) const {
-    const int line = q / (S::lines_b / 2);
-    float v[4];
-#pragma unroll
-    for (int x = 0; x < 4; ++x) {
-      const int column = q % (S::lines_b / 2) * 4 + x;
-      const int fragment = line / 2 * S::lines_b + column % S::lines_b;
-      const int place = line % 2 * 2 + column / S::lines_b;
-      v[x] = sum_[0][fragment][place];
-      if constexpr (S::chains == 2) {
-        v[x] += sum_[1][fragment][place];
-      }
-    }
-    return make_float4(v[0], v[1], v[2], v[3]);
+    const int line = q / (S::lines_b / 2), column = q % (S::lines_b / 2) * 4;
+    return make_float4(value(line, column), value(line, column + 1), value(line, column + 2),
+                       value(line, column + 3));
   }
 
  private:
   // One multiply-add for two elements, on units that are idle otherwise.
   template <int n>
-  __device__ __forceinline__ void look(const float (&x)[n][4]) {
+  static __device__ __forceinline__ void look(const float (&x)[n][4], float& seen) {
 #pragma unroll
     for (int i = 0; i < n; ++i) {
-      seen_ = fmaf(x[i][0], x[i][1], seen_);
-      seen_ = fmaf(x[i][2], x[i][3], seen_);
+      seen = fmaf(x[i][0], x[i][1], seen);
+      seen = fmaf(x[i][2], x[i][3], seen);
     }
   }
 
   float sum_[S::chains][S::quads][4];
-  float seen_;
+  float seen_[2];
 };
 
 /// Nothing but the product.
@@ -208,59 +210,87 @@ struct LineSums {
 
 namespace detail {
 
-template <int in_flight, class S, class A, class B, class Sums, class Prefetch>
-__device__ __forceinline__ void pass(const Place<S>& at, const A& a, const B& b, int depth,
-                                     const Settled& settled, bool careful, Partial<S>& partial,
-                                     Sums& sums, Prefetch& prefetch) {
-  float in_a[in_flight][S::lines_a][4], in_b[in_flight][S::lines_b][4];
-  const int begin = at.warp_k * granule, step = S::warps_k * granule;
-  const int mine = 4 * at.quarter;
-  // Once before and once after the wait, by the same instructions.
-#pragma unroll 1
-  for (int after = 0; after < 2; ++after) {
-    if (after == 1) {
-      wait_for_previous();
-    }
-#pragma unroll
-    for (int d = 0; d < in_flight; ++d) {
-      const int k = begin + d * step;
-      if (settled.b == (after == 0) && k < depth) {
-        b.load(in_b[d], k + mine);
-      }
-      if (settled.a == (after == 0) && k < depth) {
-        a.load(in_a[d], k + mine);
-      }
-    }
-    prefetch(after == 0 ? Stage::before_wait : Stage::after_wait);
-  }
+// As pass(), granule after granule, with every NaN made one that the products keep. Rare enough to
+// do all again.
+template <class S, class A, class B, class Sums>
+__device__ __forceinline__ void careful_pass(const Place<S>& at, A a, B b, int depth,
+                                             Partial<S>& partial, Sums& sums) {
+  constexpr int step = S::warps_k * granule;
   partial.clear();
   sums.clear();
 #pragma unroll 1
-  for (int first = begin; first < depth; first += in_flight * step) {
+  for (int k = at.warp_k * granule; k < depth; k += step) {
+    float in_a[S::lines_a][4], in_b[S::lines_b][4];
+    clear(in_a);
+    clear(in_b);
+    a.load(in_a, 0);
+    b.load(in_b, 0);
+    a.advance(step);
+    b.advance(step);
+    quieten(in_a);
+    quieten(in_b);
+    partial.add(in_a, in_b);
+    sums.add(in_a);
+  }
+}
+
+template <int in_flight, class S, class A, class B, class Sums, class Prefetch>
+__device__ __forceinline__ void pass(const Place<S>& at, A a, B b, int depth,
+                                     const Settled& settled, Partial<S>& partial, Sums& sums,
+                                     Prefetch& prefetch) {
+  constexpr int step = S::warps_k * granule;
+  float in_a[in_flight][S::lines_a][4], in_b[in_flight][S::lines_b][4];
+  if (depth % granule != 0) {
+#pragma unroll
+    for (int d = 0; d < in_flight; ++d) {
+      clear(in_a[d]);
+      clear(in_b[d]);
+    }
+  }
+  partial.clear();
+  sums.clear();
+  const auto load = [&](bool of_a, bool of_b) {
+    if (of_b) {
+#pragma unroll
+      for (int d = 0; d < in_flight; ++d) {
+        b.load(in_b[d], d * step);
+      }
+    }
+    if (of_a) {
+#pragma unroll
+      for (int d = 0; d < in_flight; ++d) {
+        a.load(in_a[d], d * step);
+      }
+    }
+  };
+  if (!settled.rest) {
+    wait_for_previous();
+  }
+  load(settled.a, settled.b);
+  prefetch(Stage::before_wait);
+  wait_for_previous();
+  load(!settled.a, !settled.b);
+  prefetch(Stage::after_wait);
+#pragma unroll 1
+  for (int first = at.warp_k * granule; first < depth; first += in_flight * step) {
+    a.advance(in_flight * step);
+    b.advance(in_flight * step);
 #pragma unroll
     for (int d = 0; d < in_flight; ++d) {
       const int k = first + d * step;
       if (k >= depth) {
-        continue;
-      }
-      if (careful) {
-        for (auto& line : in_a[d]) {
-          for (float& x : line) {
-            x = quiet(x);
-          }
-        }
-        for (auto& line : in_b[d]) {
-          for (float& x : line) {
-            x = quiet(x);
-          }
-        }
+        break;
       }
       partial.add(in_a[d], in_b[d]);
       sums.add(in_a[d]);
       const int next = k + in_flight * step;
       if (next < depth) {
-        a.load(in_a[d], next + mine);
-        b.load(in_b[d], next + mine);
+        if (next + granule > depth) {
+          clear(in_a[d]);
+          clear(in_b[d]);
+        }
+        a.load(in_a[d], d * step);
+        b.load(in_b[d], d * step);
       }
     }
   }
@@ -273,21 +303,17 @@ __device__ __forceinline__ void pass(const Place<S>& at, const A& a, const B& b,
 template <class S, Major a_major, bool a_vectors, Major b_major, bool b_vectors, class Sums,
           class Prefetch>
 __device__ __forceinline__ void multiply(const Place<S>& at, const Matrix& a, const Matrix& b,
-                                         Settled settled, Sums& sums, float* room,
+                                         const Settled& settled, Sums& sums, float* room,
                                          Prefetch prefetch) {
-  const Operand<S::lines_a, a_major, a_vectors> left(a, at.m);
-  const Operand<S::lines_b, b_major, b_vectors> right(b, at.n);
+  const int k = at.warp_k * granule + 4 * at.quarter;
+  const Operand<S::lines_a, a_major, a_vectors> left(a, at.m, k);
+  const Operand<S::lines_b, b_major, b_vectors> right(b, at.n, k);
   // Loads one by one need registers for many addresses.
   constexpr int in_flight = a_vectors && b_vectors ? S::in_flight : (S::in_flight + 1) / 2;
   Partial<S> partial;
-#pragma unroll 1
-  for (bool careful = false;; careful = true) {
-    detail::pass<in_flight>(at, left, right, a.depth, settled, careful, partial, sums, prefetch);
-    // Rare enough to do all again.
-    if (careful || !__any_sync(0xffffffffu, partial.is_doubtful())) {
-      break;
-    }
-    settled = {true, true, true};
+  detail::pass<in_flight>(at, left, right, a.depth, settled, partial, sums, prefetch);
+  if (__any_sync(0xffffffffu, partial.is_doubtful())) {
+    detail::careful_pass(at, left, right, a.depth, partial, sums);
   }
   float4* to = reinterpret_cast<float4*>(room);
 #pragma unroll

@@ -10,16 +10,24 @@
 
 namespace sinter::cuda::tile {
 
-// <16 rows, 8 columns, warps side by side, warps along k, granules in flight>. Small tiles have
-// registers to spare for loads; a large one needs 16 warps to have as many bytes on their way. With
-// few k, registers are left for the block of the next kernel to start beside this one's.
-using SmallTile = Shape<1, 2, 1, 8, 7>;   // 16 x 16
-using ShortTile = Shape<1, 2, 1, 8, 2>;   // 16 x 16, for few k
-using LargeTile = Shape<2, 4, 1, 16, 2>;  // 32 x 32
+// <16 rows, 8 columns, warps side by side, warps along k, granules in flight>. A warp needs ten
+// cycles from one instruction to the next, so many warps with few of them each do best.
+using SmallTile = Shape<1, 2, 1, 16, 3>;  // 16 x 16
+using ShortTile = Shape<1, 2, 1, 16, 1>;  // 16 x 16, for few k
+using LargeTile = Shape<2, 4, 1, 12, 3>;  // 32 x 32
 using WideTile = Shape<2, 4, 2, 4, 2>;    // 32 x 64
 /// The head's: all classes side by side.
 template <int classes>
-using HeadTile = Shape<1, classes / 8, 1, 8, classes <= 16 ? 4 : 2>;
+using HeadTile = Shape<1, classes / 8, 1, 16, classes <= 16 ? 2 : 1>;
+/// Columns of its input's gradient that a block of it takes at least.
+inline constexpr int head_columns = 64;
+
+/// The grid for one product's tiles.
+template <class S>
+dim3 tiles(int lines_a, int lines_b) {
+  return dim3(static_cast<unsigned>(divided_up(lines_b, S::n)),
+              static_cast<unsigned>(divided_up(lines_a, S::m)));
+}
 
 /// Calls f with the shape of tile for a product that is not summed up for a gradient.
 template <class F>

@@ -6,10 +6,6 @@
 namespace sinter::cuda::tile {
 namespace {
 
-// The compiler is to leave as many registers free as it can without spilling, for the block of the
-// next kernel.
-template <class S>
-constexpr int bounded_threads = S::threads == 256 ? 384 : S::threads;
 template <class S>
 constexpr int shared_floats = S::partial_floats + S::warps_k* S::m;
 
@@ -22,7 +18,7 @@ __device__ __forceinline__ bool has_bias(const Layer& layer, int tile_m, int til
 }
 
 template <class S, bool vectors_dy, bool vectors_x>
-__device__ __forceinline__ void multiply_layer(const Layer& layer, const Updates& updates,
+__device__ __forceinline__ void multiply_layer(const Layer& layer, const std::int64_t* noted,
                                                int tile_m, int tile_n, float* room,
                                                std::int64_t& fault, Held& bias,
                                                Held (&held)[S::quads_to_finish]) {
@@ -31,10 +27,10 @@ __device__ __forceinline__ void multiply_layer(const Layer& layer, const Updates
   const bool has_weight = layer.weight.data != nullptr;
   multiply<S, Major::line, vectors_dy, Major::line, vectors_x>(
       at, layer.dy, layer.x, layer.settled, sums, room, [&](Stage stage) {
-        if (stage == Stage::after_wait) {
-          fault = fault_of(updates);
+        if (stage == Stage::after_wait && noted != nullptr) {
+          fault = __ldcg(noted);
         }
-        if (!loads_at<S>(stage, layer.settled.rest)) {
+        if (stage != loads_at<S>) {
           return;
         }
         if (has_bias<S>(layer, tile_m, tile_n)) {
@@ -58,7 +54,7 @@ __device__ __forceinline__ void multiply_layer(const Layer& layer, const Updates
 }
 
 template <class S>
-__global__ void __launch_bounds__(bounded_threads<S>, 1)
+__global__ void __launch_bounds__(S::bounded_threads, 1)
     gradient_kernel(const __grid_constant__ GradientTask task) {
   extern __shared__ __align__(16) float room[];
   __shared__ Constants constants;
@@ -71,21 +67,23 @@ __global__ void __launch_bounds__(bounded_threads<S>, 1)
   }
   const Layer& layer = task.layer[l];
   const int tile = static_cast<int>(blockIdx.x) - layer.first_tile;
-  const int tile_m = tile / layer.across, tile_n = tile % layer.across;
+  // tile / across: exact, for the sides are too short for anything else.
+  const int tile_m = static_cast<int>(std::uint64_t(tile) * layer.per_across >> 31);
+  const int tile_n = tile - tile_m * layer.across;
   constants.bring(task.updates);
   std::int64_t fault = no_position;
   Held bias;
   Held held[S::quads_to_finish];
   if (layer.vectors_x) {
     if (layer.vectors_dy) {
-      multiply_layer<S, true, true>(layer, task.updates, tile_m, tile_n, room, fault, bias, held);
+      multiply_layer<S, true, true>(layer, task.fault, tile_m, tile_n, room, fault, bias, held);
     } else {
-      multiply_layer<S, false, true>(layer, task.updates, tile_m, tile_n, room, fault, bias, held);
+      multiply_layer<S, false, true>(layer, task.fault, tile_m, tile_n, room, fault, bias, held);
     }
   } else if (layer.vectors_dy) {
-    multiply_layer<S, true, false>(layer, task.updates, tile_m, tile_n, room, fault, bias, held);
+    multiply_layer<S, true, false>(layer, task.fault, tile_m, tile_n, room, fault, bias, held);
   } else {
-    multiply_layer<S, false, false>(layer, task.updates, tile_m, tile_n, room, fault, bias, held);
+    multiply_layer<S, false, false>(layer, task.fault, tile_m, tile_n, room, fault, bias, held);
   }
   __syncthreads();
   if (fault != no_position) {
@@ -120,9 +118,11 @@ void launch_shape(Launch& launch, GradientTask& task) {
     Layer& layer = task.layer[l];
     layer.first_tile = tiles;
     layer.across = layer.weight.data == nullptr ? 1 : divided_up(layer.x.lines, S::n);
+    layer.per_across = (1u << 31) / static_cast<unsigned>(layer.across) + 1;
     tiles += divided_up(layer.dy.lines, S::m) * layer.across;
   }
-  run(launch, gradient_kernel<S>, tiles, S::threads, shared_floats<S> * sizeof(float), task);
+  run(launch, gradient_kernel<S>, dim3(static_cast<unsigned>(tiles)), S::threads,
+      shared_floats<S> * sizeof(float), task);
 }
 
 template <class S>
@@ -176,6 +176,7 @@ Layer layer_of(const GradientLayer& from, const Launch& launch) {
 void launch_gradients(int device, std::span<const GradientLayer> layers, const Updates& updates) {
   GradientTask task{};
   task.updates = updates;
+  task.fault = fault_of(updates);
   task.layers = static_cast<int>(layers.size());
   Launch launch_here(device);
   std::int64_t square = 0;

@@ -30,13 +30,15 @@ struct Layer {
   bool vectors_x;
   bool vectors_weight;
   int first_tile;
-  int across;  // tiles side by side
+  int across;           // tiles side by side
+  unsigned per_across;  // 2^31 / across, rounded up
 };
 
 struct GradientTask {
   Layer layer[most_layers];
   int layers;
   Updates updates;
+  const std::int64_t* fault;  // of the updates
 };
 
 /// The constants of the update in shared memory, where they are brought before they are needed: a
@@ -66,10 +68,9 @@ struct alignas(16) Constants {
   }
 };
 
-/// What is noted of bad input, which ends all updates; no_position where nobody would look.
-__device__ __forceinline__ std::int64_t fault_of(const Updates& updates) {
-  const std::int64_t* fault = updates.sgd.fault != nullptr ? updates.sgd.fault : updates.adam.fault;
-  return fault == nullptr ? no_position : __ldcg(fault);
+/// Where bad input is noted, which ends all updates; null where nobody would look.
+inline const std::int64_t* fault_of(const Updates& updates) {
+  return updates.sgd.fault != nullptr ? updates.sgd.fault : updates.adam.fault;
 }
 
 /// Tensors that a rule reads of a Target.
