@@ -40,9 +40,9 @@ std::string LayerNorm::onnx(OnnxGraph& graph, const std::string& x) {
   graph.require_exactly<LayerNorm>(*this);
   const std::string weight = weight_.present() ? graph.parameter(weight_)
                                                : graph.constant(Tensor::full(normalized_shape_, 1));
-  const std::string y = graph.node(
-      "LayerNormalization", {x, weight, graph.parameter(bias_)},
-      {{"axis", std::int64_t{-normalized_shape_.rank()}}, {"epsilon", options_.eps}});
+  const std::string y =
+      graph.node("LayerNormalization", {x, weight, graph.parameter(bias_)},
+                 {{"axis", std::int64_t{-normalized_shape_.rank()}}, {"epsilon", options_.eps}});
   return onnx_tail(graph, y);
 }
 
@@ -69,8 +69,7 @@ std::string RMSNorm::onnx(OnnxGraph& graph, const std::string& x) {
   const double usual =
       is_double ? std::numeric_limits<double>::epsilon() : std::numeric_limits<float>::epsilon();
   const std::string y = over_root_mean_square(graph, x, axes, options_.eps.value_or(usual));
-  return onnx_tail(graph,
-                   weight_.present() ? graph.node("Mul", {y, graph.parameter(weight_)}) : y);
+  return onnx_tail(graph, weight_.present() ? graph.node("Mul", {y, graph.parameter(weight_)}) : y);
 }
 
 std::string BatchNorm::onnx(OnnxGraph& graph, const std::string& x) {

@@ -139,9 +139,10 @@ struct VectorLanes {
 };
 
 /// A vector of a 16-bit type is one group of eight. A vector of floats is half a group, and threads
-/// that own whole groups would read memory with gaps: so of so many threads number t takes vectors t
-/// and t + threads, and draws one group for the pair of threads that shares it, the even one that of
-/// the first vectors, the odd one that of the second. By all lanes of a warp; `group`: of vector 0.
+/// that own whole groups would read memory with gaps: so of so many threads number t takes vectors
+/// t and t + threads, and draws one group for the pair of threads that shares it, the even one that
+/// of the first vectors, the odd one that of the second. By all lanes of a warp; `group`: of vector
+/// 0.
 template <class T, int threads, class Mask>
 __device__ VectorLanes<T> lanes_of(const Mask& mask, typename Mask::Begun begun,
                                    std::uint32_t group, unsigned t) {

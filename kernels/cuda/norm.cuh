@@ -1,6 +1,6 @@
 // What the kernels of norms know of the activation and the dropout behind the norm. The activation
-// is chosen while they run, once for all vectors that a thread has of a row: these then go through a
-// loop, since what is unrolled would stand in the kernel for each activation of the list.
+// is chosen while they run, once for all vectors that a thread has of a row: these then go through
+// a loop, since what is unrolled would stand in the kernel for each activation of the list.
 #pragma once
 
 #include <cstdint>
@@ -93,8 +93,8 @@ __device__ std::uint32_t kept_of_row(const Mask& mask, std::int64_t row, int fir
     for (int v = 0; v < vectors; v += at_a_time) {
       const auto group = static_cast<std::uint32_t>(row / 8) +
                          static_cast<std::uint32_t>((first + v) * threads / at_a_time);
-      const auto lanes = lanes_of<T, threads>(mask, begun, group,
-                                              static_cast<unsigned>(Team<threads>::rank()));
+      const auto lanes =
+          lanes_of<T, threads>(mask, begun, group, static_cast<unsigned>(Team<threads>::rank()));
 #pragma unroll
       for (int i = 0; i < 8; ++i) {
         const std::uint32_t word = lanes.word[i / width<T>][i % width<T> / 2];

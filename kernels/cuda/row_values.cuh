@@ -63,7 +63,7 @@ class PackedRow {
   static constexpr int vectors = held;
   static constexpr int per_vector = width<T>;
 
-  __device__ PackedRow() = default;
+  PackedRow() = default;
   __device__ PackedRow(const T* x, std::int64_t columns, float otherwise = 0) : columns_(columns) {
     Vector<T> all;
 #pragma unroll

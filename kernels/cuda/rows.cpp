@@ -86,12 +86,11 @@ void norm_backward(In x, In weight, In bias, In mean, In rstd, In dy, Out dx, In
                                   .bias = raw_or_null<T>(*bias),
                                   .over_columns = 1 / static_cast<float>(columns)},
                   tail);
-    sum_groups(device,
-               GroupSums<T>{raw_or_null<float>(dw_sums), raw_or_null<T>(*dw),
-                            flags.accumulate_weight},
-               GroupSums<T>{raw_or_null<float>(db_sums), raw_or_null<T>(*db),
-                            flags.accumulate_bias},
-               groups, columns);
+    sum_groups(
+        device,
+        GroupSums<T>{raw_or_null<float>(dw_sums), raw_or_null<T>(*dw), flags.accumulate_weight},
+        GroupSums<T>{raw_or_null<float>(db_sums), raw_or_null<T>(*db), flags.accumulate_bias},
+        groups, columns);
   });
 }
 

@@ -74,8 +74,8 @@ struct Team {
   __device__ static V sum_in_turn(int turn, V value) {
     return all_in_turn(turn, value, [](V a, V b) { return a + b; });
   }
-  /// Two sums at once, in turn as well, of a block of so many teams: each half of a warp adds up one
-  /// of them.
+  /// Two sums at once, in turn as well, of a block of so many teams: each half of a warp adds up
+  /// one of them.
   template <int teams>
   __device__ static float2 sums_in_turn(int turn, float a, float b) {
     static_assert(threads > 1);
@@ -95,10 +95,13 @@ struct Team {
       if (threadIdx.x % 16 == 0) {
         of_team[upper ? 1 : 0][rank() / 32] = mine;
       }
+      static_assert(teams <= 2);
       if constexpr (teams == 1) {
         __syncthreads();
+      } else if (index() == 0) {
+        Barrier<1, threads>::sync();
       } else {
-        asm volatile("bar.sync %0, %1;" ::"r"(1 + index()), "n"(threads) : "memory");
+        Barrier<2, threads>::sync();
       }
       float2 sums{0, 0};
 #pragma unroll

@@ -107,7 +107,8 @@ __global__ void __launch_bounds__(row_block<threads>) cross_entropy_kernel(const
     if (label != call.ignore_index && !is_bad) {
       loss = loss_of_row(rows, logits, label, static_cast<float>(scale), grad);
     } else if (grad != nullptr) {
-      store_row(grad, [](std::int64_t, float) { return 0.0f; }, logits);
+      store_row(
+          grad, [](std::int64_t, float) { return 0.0f; }, logits);
     }
     if (is_bad) {
       bad = bad == no_position ? row : bad;

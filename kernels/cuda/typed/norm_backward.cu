@@ -1,160 +1,11 @@
 // Gradients of layer and RMS normalisation, and of what stands behind them. Each block has some
 // rows, so that it adds up the gradients of weight and bias on the way; another kernel adds up the
 // blocks.
-#include <cuda_pipeline_primitives.h>
-
-#include <sinter/kernels/cuda/norm.cuh>
+#include <sinter/kernels/cuda/rows_ahead.cuh>
 #include <sinter/runtime/cuda/check.h>
 
 namespace sinter::cuda {
 namespace {
-
-// How many teams work side by side in a block, each on every so-manieth of its rows. Two large ones
-// share a multiprocessor where a thread's part of a row leaves registers for both: as one block,
-// they have one sum for each column.
-template <class T, int threads, int vectors>
-inline constexpr int teams_of_block = threads == 32                  ? row_block<32> / 32
-                                      : vectors * width<T> <= 16 ? 2
-                                                                   : 1;
-template <class T, int threads, int vectors>
-inline constexpr int norm_block = threads * teams_of_block<T, threads, vectors>;
-
-// Rows of x and dy on their way through shared memory while others are worked on, one or two ahead:
-// a team that waits for its row has nothing else to do. Each thread copies what it will read, so
-// there is nobody to wait for. Rows that are too long for it are loaded when their turn comes. What
-// stands behind the norm turns dy to dz, rounded to T, where it lies.
-template <class T, int threads, int vectors>
-struct Ring {
-  static constexpr int block = norm_block<T, threads, vectors>;
-  static constexpr int bytes_of_row = 2 * vectors * block * 16;
-  static constexpr int most_bytes = 64 << 10;
-  static constexpr int ahead = 2 * bytes_of_row <= most_bytes ? 2
-                               : bytes_of_row <= most_bytes   ? 1
-                                                              : 0;
-  template <class Tail>
-  static constexpr int bytes = ahead > 0        ? ahead * bytes_of_row
-                               : has_tail<Tail> ? bytes_of_row / 2
-                                                : 0;
-};
-
-template <class T, int threads, int vectors, class Tail>
-class RowsAhead {
- public:
-  using Row = PackedRow<T, threads, vectors>;
-
-  __device__ RowsAhead(const NormTask<NormBackward<T>, Tail>& call, uint4* ring,
-                       std::int64_t first, std::int64_t step, std::int64_t end)
-      : call_(call), ring_(ring), step_(step), end_(end) {
-    for (int slot = 0; slot < ahead; ++slot) {
-#pragma unroll
-      for (int v = 0; v < vectors; ++v) {
-        if (Row::place(v) >= call.columns) {  // nobody copies anything there
-          *place(slot, v) = *place(slot, vectors + v) = make_uint4(0, 0, 0, 0);
-        }
-      }
-      ask(first + slot * step, slot);
-    }
-  }
-  /// The vectors of a row, 0 past its end. Rows come one after the other, a step apart.
-  __device__ void take(std::int64_t row, float mean, float rstd, Row& x, Row& dz) {
-    if constexpr (ahead == 0) {
-      const T* const of_x = call_.x + row * call_.columns;
-      x = Row(of_x, call_.columns);
-      dz = Row(call_.dy + row * call_.columns, call_.columns);
-      if constexpr (has_tail<Tail>) {  // room for dz alone; the loop finds x in a cache
-#pragma unroll
-        for (int v = 0; v < vectors; ++v) {
-          *place(0, v) = dz.raw[v];
-        }
-        go_back_through_tail(
-            row, mean, rstd, [&](int v) { return load(of_x + Row::place(v)); }, 0);
-#pragma unroll
-        for (int v = 0; v < vectors; ++v) {
-          dz.raw[v] = *place(0, v);
-        }
-      }
-    } else {
-      __pipeline_wait_prior(ahead - 1);
-      if constexpr (has_tail<Tail>) {
-        go_back_through_tail(
-            row, mean, rstd, [&](int v) { return unpacked<T>(*place(slot_, v)); }, vectors);
-      }
-#pragma unroll
-      for (int v = 0; v < vectors; ++v) {
-        x.raw[v] = *place(slot_, v);
-        dz.raw[v] = *place(slot_, vectors + v);
-      }
-      ask(row + ahead * step_, slot_);
-      slot_ = slot_ + 1 == ahead ? 0 : slot_ + 1;
-    }
-  }
-
- private:
-  static constexpr int block = Ring<T, threads, vectors>::block;
-  static constexpr int ahead = Ring<T, threads, vectors>::ahead;
-
-  __device__ uint4* place(int slot, int vector) const {
-    return ring_ + (slot * 2 * vectors + vector) * block + threadIdx.x;
-  }
-  __device__ void ask(std::int64_t row, int slot) {
-    if (row < end_) {
-#pragma unroll
-      for (int v = 0; v < vectors; ++v) {
-        const std::int64_t column = Row::place(v);
-        if (column < call_.columns) {
-          __pipeline_memcpy_async(place(slot, v), call_.x + row * call_.columns + column, 16);
-          __pipeline_memcpy_async(place(slot, vectors + v), call_.dy + row * call_.columns + column,
-                                  16);
-        }
-      }
-    }
-    __pipeline_commit();  // an empty one too, so that they can be counted
-  }
-
-  // Vectors of a row from dy to dz, where they lie, by the activation's type.
-  template <class X>
-  struct GoBack {
-    const NormTask<NormBackward<T>, Tail>& call;
-    float mean, rstd;
-    const X& x;
-    uint4* dz;  // of the first vector; the next is so many further on as the block has threads
-    std::uint32_t kept;
-
-    template <class A>
-    __device__ __forceinline__ void operator()() const {
-      const A act = Parameters<A>(call.tail.act.value).activation();
-      std::uint32_t left = kept;
-#pragma unroll 1
-      for (int v = 0; v < vectors && Row::place(v) < call.columns; ++v) {
-        const Vector<T> z = z_of(call, Row::place(v), x(v), mean, rstd);
-        Vector<T> grad = unpacked<T>(dz[v * block]);
-#pragma unroll
-        for (int e = 0; e < width<T>; ++e) {
-          const Number<T> in(z.value[e]);
-          const float slope = slope_at(act, in, act.forward(in));
-          const bool flows = (left >> e & 1) != 0 && slope != 0;
-          grad.value[e] = flows ? grad.value[e] * call.tail.scale * slope : 0.0f;
-        }
-        dz[v * block] = packed(grad);
-        left >>= width<T>;
-      }
-    }
-  };
-  template <class X>
-  __device__ void go_back_through_tail(std::int64_t row, float mean, float rstd, const X& x,
-                                       int first) {
-    static_assert(vectors * width<T> <= 32);
-    const std::uint32_t kept =
-        kept_of_row<T, threads, vectors>(call_.tail.mask, row * call_.columns, 0);
-    tile::with_chosen(call_.tail.act,
-                      GoBack<X>{call_, mean, rstd, x, place(slot_, first), kept});
-  }
-
-  const NormTask<NormBackward<T>, Tail>& call_;
-  uint4* ring_;
-  std::int64_t step_, end_;
-  int slot_ = 0;
-};
 
 // dx of a row, from n = (x - mean) rstd and g = dz w: rstd (g - mean of g - n * mean of g n).
 struct RowGradient {
@@ -172,41 +23,51 @@ __device__ float2 mean_and_rstd(const NormBackward<T>& call, std::int64_t row) {
   return {call.mean == nullptr ? 0.0f : call.mean[row], call.rstd[row]};
 }
 
-// The sums of a block's teams for their columns, one after the other, into the first one's. `room`
-// holds a thread's vectors for all teams but that.
-template <class T, int threads, int teams, int vectors>
-__device__ void add_up_teams(float (&sums)[vectors][width<T>], float* room) {
-  const int team = Team<threads>::index(), rank = Team<threads>::rank();
-  const auto place = [&](int of_team, int v, int e) {
-    return reinterpret_cast<float4*>(room) +
-           (((of_team - 1) * vectors + v) * (width<T> / 4) + e / 4) * threads + rank;
-  };
-  __syncthreads();  // until others are done with what lay there
-  if (team > 0) {
+// A thread's sums for its columns.
+template <class T, int vectors>
+struct ColumnSums {
+  float dw[vectors][width<T>] = {};
+  float db[vectors][width<T>] = {};
+
+  /// Calls f(four of them, their number) for all.
+  template <class F>
+  __device__ __forceinline__ void each_four(F f) {
 #pragma unroll
     for (int v = 0; v < vectors; ++v) {
 #pragma unroll
       for (int e = 0; e < width<T>; e += 4) {
-        *place(team, v, e) =
-            make_float4(sums[v][e], sums[v][e + 1], sums[v][e + 2], sums[v][e + 3]);
+        f(&dw[v][e], 2 * (v * width<T> + e) / 4);
+        f(&db[v][e], 2 * (v * width<T> + e) / 4 + 1);
       }
     }
   }
+};
+
+// Those of a block's teams, one after the other, into the first one's. Four of a thread take 16
+// bytes of `room`, which has space for all teams but the first.
+template <int threads, int teams, class T, int vectors>
+__device__ void add_up_teams(ColumnSums<T, vectors>& sums, float4* room) {
+  constexpr int of_thread = 2 * vectors * width<T> / 4;
+  const auto place = [&](int team, int number) -> float4& {
+    return room[((team - 1) * of_thread + number) * threads + Team<threads>::rank()];
+  };
+  __syncthreads();  // until others are done with what lay there
+  if (Team<threads>::index() > 0) {
+    sums.each_four([&](const float* four, int number) {
+      place(Team<threads>::index(), number) = make_float4(four[0], four[1], four[2], four[3]);
+    });
+  }
   __syncthreads();
-  if (team == 0) {
+  if (Team<threads>::index() == 0) {
 #pragma unroll
-    for (int other = 1; other < teams; ++other) {
-#pragma unroll
-      for (int v = 0; v < vectors; ++v) {
-#pragma unroll
-        for (int e = 0; e < width<T>; e += 4) {
-          const float4 theirs = *place(other, v, e);
-          sums[v][e] += theirs.x;
-          sums[v][e + 1] += theirs.y;
-          sums[v][e + 2] += theirs.z;
-          sums[v][e + 3] += theirs.w;
-        }
-      }
+    for (int team = 1; team < teams; ++team) {
+      sums.each_four([&](float* four, int number) {
+        const float4 theirs = place(team, number);
+        four[0] += theirs.x;
+        four[1] += theirs.y;
+        four[2] += theirs.z;
+        four[3] += theirs.w;
+      });
     }
   }
 }
@@ -220,7 +81,7 @@ __global__ void __launch_bounds__(norm_block<T, threads, vectors>)
   const std::int64_t begin = blockIdx.x * call.rows_of_group;
   const std::int64_t end = min(call.rows, begin + call.rows_of_group);
   const std::int64_t first = begin + Team<threads>::index();
-  float dw[vectors][width<T>] = {}, db[vectors][width<T>] = {};
+  ColumnSums<T, vectors> column_sums;
   RowsAhead<T, threads, vectors, Tail> rows(call, ring, first, teams, end);
   const Row weight(call.weight, call.columns, 1);
   float2 next = first < end ? mean_and_rstd(call, first) : float2{};
@@ -244,8 +105,8 @@ __global__ void __launch_bounds__(norm_block<T, threads, vectors>)
         g[v][e] = dz.value[e] * w.value[e];
         sum_g += g[v][e];
         sum_g_n = fmaf(g[v][e], n[v][e], sum_g_n);
-        dw[v][e] = fmaf(dz.value[e], n[v][e], dw[v][e]);
-        db[v][e] += dz.value[e];
+        column_sums.dw[v][e] = fmaf(dz.value[e], n[v][e], column_sums.dw[v][e]);
+        column_sums.db[v][e] += dz.value[e];
       }
     }
     const float2 sums = Team<threads>::template sums_in_turn<teams>(turn, sum_g, sum_g_n);
@@ -265,29 +126,29 @@ __global__ void __launch_bounds__(norm_block<T, threads, vectors>)
       }
     }
   }
-  const auto put = [&](float* sums, float(&of_thread)[vectors][width<T>]) {
-    if (sums == nullptr) {
+  if constexpr (teams > 1) {
+    constexpr int room = (teams - 1) * threads * int{sizeof(column_sums)};
+    static_assert(room <= Ring<T, threads, vectors>::template bytes<Tail>);
+    add_up_teams<threads, teams>(column_sums, reinterpret_cast<float4*>(ring));
+  }
+  const auto put = [&](float* to, const float(&of_thread)[vectors][width<T>]) {
+    if (to == nullptr || Team<threads>::index() != 0) {
       return;
-    }
-    if constexpr (teams > 1) {
-      constexpr int room = (teams - 1) * threads * vectors * width<T> * int{sizeof(float)};
-      static_assert(room <= Ring<T, threads, vectors>::template bytes<Tail>);
-      add_up_teams<T, threads, teams>(of_thread, reinterpret_cast<float*>(ring));
     }
 #pragma unroll
     for (int v = 0; v < vectors; ++v) {
-      if (Team<threads>::index() == 0 && Row::place(v) < call.columns) {
-        float* const to = sums + blockIdx.x * call.columns + Row::place(v);
+      if (Row::place(v) < call.columns) {
+        float* const at = to + blockIdx.x * call.columns + Row::place(v);
 #pragma unroll
         for (int e = 0; e < width<T>; e += 4) {  // one by one they would be as many writes
           const float* const from = of_thread[v] + e;
-          *reinterpret_cast<float4*>(to + e) = make_float4(from[0], from[1], from[2], from[3]);
+          *reinterpret_cast<float4*>(at + e) = make_float4(from[0], from[1], from[2], from[3]);
         }
       }
     }
   };
-  put(call.dw, dw);
-  put(call.db, db);
+  put(call.dw, column_sums.dw);
+  put(call.db, column_sums.db);
 }
 
 // dx of a row that lies on no vectors or is too long for a team.
@@ -420,8 +281,8 @@ void norm_backward(int device, const NormBackward<T>& call, const ops::Activatio
   }
   const bool on_vectors =
       rows_on_vectors_of<T>(call.columns, call.x, call.dy, call.dx, call.weight);
-  const bool fits = rows_on_vectors_of<T>(call.columns, call.bias) && on_vectors &&
-                    fits_team<T>(call.columns);
+  const bool fits =
+      rows_on_vectors_of<T>(call.columns, call.bias) && on_vectors && fits_team<T>(call.columns);
   const bool is_one_pass =
       (is_identity(tail) || fits) &&
       with_norm_tail(tail, call.rows * call.columns, call.columns,

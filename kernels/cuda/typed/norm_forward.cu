@@ -136,10 +136,10 @@ void norm_forward(int device, const NormForward<T>& call, const ops::ActivationA
   const std::int64_t n = call.rows * call.columns;
   const bool on_vectors =
       rows_on_vectors_of<T>(call.columns, call.x, call.y, call.weight, call.bias);
-  const bool is_one_pass =
-      (is_identity(tail) || (on_vectors && fits_team<T>(call.columns))) &&
-      with_norm_tail(tail, n, call.columns,
-                     [&](const auto& behind) { run_forward(device, call, on_vectors, behind); });
+  const bool is_one_pass = (is_identity(tail) || (on_vectors && fits_team<T>(call.columns))) &&
+                           with_norm_tail(tail, n, call.columns, [&](const auto& behind) {
+                             run_forward(device, call, on_vectors, behind);
+                           });
   if (!is_one_pass) {
     run_forward(device, call, on_vectors, Bare{});
     activation_forward(device, tail, call.y, call.y, n);
