@@ -52,7 +52,8 @@ void norm_forward(In x, In weight, In bias, Out y, Out mean, Out rstd, const ops
 
 void norm_backward(In x, In weight, In bias, In mean, In rstd, In dy, Out dx, InOut dw, InOut db,
                    const ops::ActivationArgs& tail, const ops::WeightGradientFlags& flags) {
-  if (tail.dropout.mask.drops_everything()) {
+  const std::int64_t rows = rstd->numel();
+  if (rows == 0 || tail.dropout.mask.drops_everything()) {
     if (dx->defined()) {
       dx->fill(0);
     }
@@ -60,8 +61,7 @@ void norm_backward(In x, In weight, In bias, In mean, In rstd, In dy, Out dx, In
     add_zero(db, flags.accumulate_bias);
     return;
   }
-  const std::int64_t rows = rstd->numel();
-  const std::int64_t columns = rows == 0 ? 0 : x->numel() / rows;
+  const std::int64_t columns = x->numel() / rows;
   const std::int64_t groups = norm_groups(rows, columns);
   const auto sums_for = [&](const InOut& gradient) {
     return gradient->defined()

@@ -240,6 +240,23 @@ Tensor gradient_of_z(int device, const NormBackward<T>& call, const ops::Activat
   return dz;
 }
 
+// Whether a device has the shared memory for the rows ahead. Turing lacks it for long ones, which
+// are then read anew each time.
+template <class T>
+bool fits_ring(int device, std::int64_t columns) {
+  int most = 0;
+  check(cudaDeviceGetAttribute(&most, cudaDevAttrMaxSharedMemoryPerBlockOptin, device),
+        "cudaDeviceGetAttribute");
+  bool fits = true;
+  with_row_values<T>(columns, true, [&]<int threads, int vectors>() {
+    if constexpr (vectors > 0) {
+      constexpr int of_sums = 1 << 10;  // more than the sums of teams take
+      fits = Ring<T, threads, vectors>::template bytes<Bare> + of_sums <= most;
+    }
+  });
+  return fits;
+}
+
 template <class Tail, class T>
 void run_backward(int device, const NormBackward<T>& call, bool on_vectors, const Tail& tail) {
   const std::int64_t groups = norm_groups(call.rows, call.columns);
@@ -280,7 +297,8 @@ void norm_backward(int device, const NormBackward<T>& call, const ops::Activatio
     return;
   }
   const bool on_vectors =
-      rows_on_vectors_of<T>(call.columns, call.x, call.dy, call.dx, call.weight);
+      rows_on_vectors_of<T>(call.columns, call.x, call.dy, call.dx, call.weight) &&
+      fits_ring<T>(device, call.columns);
   const bool fits =
       rows_on_vectors_of<T>(call.columns, call.bias) && on_vectors && fits_team<T>(call.columns);
   const bool is_one_pass =

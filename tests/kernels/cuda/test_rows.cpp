@@ -199,6 +199,9 @@ TEST_CASE_TEMPLATE("CUDA: norms and their gradients", T, float, float16, bfloat1
       }
     }
   }
+  // The gradients of weight and bias are written, or left as they are, all the same.
+  CHECK(wrong_norm<T>({0, 5, 0}, true, true) == "");
+  CHECK(wrong_norm<T>({0, 64, 0}, false, true) == "");
 }
 
 TEST_CASE_TEMPLATE("CUDA: norms with what stands behind them, and their gradients", T, float,
